@@ -1,0 +1,38 @@
+# make          set up .venv from the lock           make test    lint and run all tests
+# make paper    measure and build the paper          make clean   remove .venv and what was built
+#
+# PYTHON=python3.12 names the Python that .venv is made with, VENV=path another place for it.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+# Prefixing the recipes, and not the whole Makefile: set-up must use the user's Python, not .venv's.
+IN_VENV = PATH="$(abspath $(VENV))/bin:$$PATH"
+
+.PHONY: setup paper test clean help
+
+setup: $(VENV)/.installed
+
+# The stamp comes last, so that an interrupted set-up is done again.
+$(VENV)/.installed: envs/requirements.txt envs/constraints-cuda.txt envs/install.py pyproject.toml
+	@"$(PYTHON)" envs/install.py "$(VENV)"
+	@touch "$@"
+
+paper: setup
+	$(IN_VENV) snakemake --cores 1 --resources gpu=1
+
+test: setup
+	$(IN_VENV) ruff check
+	$(IN_VENV) ruff format --check
+	$(IN_VENV) snakefmt --check Snakefile workflow/rules
+	$(IN_VENV) snakemake --lint
+	$(IN_VENV) pytest
+
+# Measurements under results/ and Snakemake's notes on them (.snakemake) cost GPU hours and stay.
+# .venv and not $(VENV): an environment of another place is not this Makefile's to delete.
+clean:
+	rm -rf .venv paper/paper.pdf paper/build .pytest_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
