@@ -1,0 +1,47 @@
+"""KernelBench: is torch.compile a free speedup? The workflow that is also the paper.
+
+snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and both papers
+snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
+"""
+
+import json
+from pathlib import Path
+
+from kernelbench.study import Study, refuse_duplicates
+
+# A --configfile replaces config.yaml; Snakemake would merge the two.
+if not workflow.overwrite_configfiles:
+
+    configfile: "config.yaml"
+
+
+refuse_duplicates(workflow.configfiles)
+study = Study(config)
+recorded = [f"results/rebuilt/{name}" for name in study.recorded]
+
+FIGURES = ["speedups", "times", "rates", "first_call", "published"]
+
+
+wildcard_constraints:
+    machine=study.machine,
+    recorded="|".join(study.recorded) or "none",
+    figure="|".join(FIGURES),
+
+
+include: "workflow/rules/measure.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/paper.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        ["paper/paper.pdf"] if recorded else [],
+        f"{study.results}/paper.pdf",
+        expand(f"{study.results}/{{table}}.csv", table=["summary", "speedups"]),
+
+
+rule paper:
+    input:
+        "paper/paper.pdf",

@@ -1,0 +1,96 @@
+"""Bad configs: each ends with one clear line and a non-zero exit, and touches nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
+
+# What to change in config.yaml ({dotted key: value}, or text that replaces the file), and what the line must say.
+BAD = {
+    "unknown key": ({"repeat": 3}, "repeat is not a known key (did you mean repeats?)"),
+    "misspelt sampling key": ({"sampling.sample": 3}, "sample is not a known key (did you mean samples?)"),
+    "misspelt parameter": ({"ops.softmax.row": 3}, "ops.softmax: row is not a known key (did you mean rows?)"),
+    "misspelt workload": ({"ops.sofmax": {"sizes": [8]}}, "workload sofmax is not known (did you mean softmax?)"),
+    "misspelt mode": ({"ops.copy.modes": ["eagre"]}, "ops.copy.modes: eagre is not known (did you mean eager?)"),
+    "misspelt baseline": ({"baselines": ["compil"]}, "baselines: compil is not known (did you mean compile?)"),
+    "misspelt runner": ({"modes.triton.runner": "kernle"}, '"kernle" is not allowed (did you mean kernel?)'),
+    "misspelt dtype": ({"dtypes": ["flaot16"]}, 'dtypes.0: "flaot16" is not allowed (did you mean float16?)'),
+    "size 0": ({"ops.matmul.sizes": [0]}, "ops.matmul.sizes: size 0 is not allowed; allowed: an integer of at least 1"),
+    "size as text": ({"ops.matmul.sizes": ["big"]}, "ops.matmul.sizes: size big is not allowed"),
+    "size without unit": (
+        {"ops.copy.sizes": [100]},
+        "ops.copy.sizes: size 100 is not allowed; allowed: an integer and KiB",
+    ),
+    "size too large": ({"ops.matmul.sizes": [100000]}, "size 100000 makes a a tensor of 10,000,000,000 elements"),
+    "duplicate size": ({"ops.matmul.sizes": [512, 512]}, "ops.matmul.sizes: [512, 512] is not allowed"),
+    "no sizes": ({"ops.matmul.sizes": []}, "ops.matmul.sizes: [] is not allowed"),
+    "negative repeats": ({"repeats": -1}, "repeats: -1 is not allowed; allowed: an integer from 1 to 1000"),
+    "text for a number": ({"seed": "one"}, 'seed: "one" is not allowed; allowed: an integer of at least 0'),
+    "negative rows": (
+        {"ops.softmax.rows": -5},
+        "ops.softmax: rows: -5 is not allowed; allowed: an integer of at least 1",
+    ),
+    "text for yes or no": ({"ops.attention.causal": "yes"}, "causal: 'yes' is not allowed; allowed: true or false"),
+    "delta above 1": ({"equivalence.device": 1.5}, "equivalence.device: 1.5 is not allowed"),
+    "no ops": ({"ops": {}}, "ops: {} is not allowed"),
+    "list for a mapping": ({"modes": ["eager"]}, 'modes: ["eager"] is not allowed'),
+    "missing key": ({"modes": None}, "modes"),
+    "machine with spaces": ({"machine": "my gpu"}, 'machine: "my gpu" is not allowed; allowed: auto, cpu, or'),
+    "unknown recorded study": ({"recorded": ["h2000"]}, "recorded: h2000 is not known (did you mean"),
+    "zero seconds": ({"sampling.max_seconds": 0}, "sampling.max_seconds: 0 is not allowed; allowed: a number above 0"),
+    "duplicate op": (CONFIG.replace("  softmax: ", "  matmul: ", 1), "matmul is given twice; allowed: each key once"),
+    "empty file": ("", "Config file must be given as JSON or YAML with keys at top level"),
+    "not YAML": ("ops: [", "Config file is not valid JSON or YAML"),
+}
+
+
+def changed(changes: dict) -> str:
+    """Return config.yaml with each dotted key set."""
+    config = yaml.safe_load(CONFIG)
+    for dotted, value in changes.items():
+        *parents, last = dotted.split(".")
+        inner = config
+        for parent in parents:
+            inner = inner[parent]
+        inner[last] = value
+    return yaml.safe_dump(config)
+
+
+def snakemake(*arguments) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--resources", "gpu=1", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_config_gives_one_line_and_touches_nothing(name, tmp_path):
+    change, line = BAD[name]
+    path = tmp_path / "config.yaml"
+    path.write_text(change if isinstance(change, str) else changed(change), encoding="utf-8")
+    before = sorted((ROOT / "results").rglob("*"))
+    done = snakemake("--configfile", path)
+    output = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "Traceback" not in output
+    said = [text for text in output.splitlines() if line in text]
+    assert len(said) == 1, output
+    assert len(output.strip().splitlines()) <= 3, output
+    assert sorted((ROOT / "results").rglob("*")) == before
+
+
+def test_another_gpu_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(changed({"machine": "gtx1080"}), encoding="utf-8")
+    done = snakemake("--configfile", path)
+    assert done.returncode != 0
+    assert "config: machine: gtx1080 is not what this machine has" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (ROOT / "results" / "gtx1080").exists()
+
+
+def test_the_config_of_the_default_study_is_accepted_as_it_is():
+    assert snakemake("--dry-run", "--quiet").returncode == 0

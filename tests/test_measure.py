@@ -1,0 +1,228 @@
+"""One measurement on the CPU: its record, its correctness check, and failures that become records."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from kernelbench import machine
+from kernelbench.errors import InputError
+from kernelbench.harness import accuracy, caches, modes, provenance, record, timers
+from kernelbench.harness.measure import measure
+from kernelbench.harness.workloads.attention import Attention
+from kernelbench.harness.workloads.layer_norm import LayerNorm
+from kernelbench.harness.workloads.matmul import Matmul
+from kernelbench.harness.workloads.softmax import Softmax
+from kernelbench.study import Study
+
+CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
+SAMPLING = {
+    "samples": 5, "min_samples": 3, "max_seconds": 0.1,
+    "warmup_window": 2, "warmup_tolerance": 0.5, "warmup_max_seconds": 0.2,
+}  # fmt: skip
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: ("cpu-x", "cpu", "X"))
+    ops = {**CONFIG["ops"], "softmax": {"rows": 64, "sizes": [128]}}
+    presets = {"cpu": {"dtypes": ["float32"], "sampling": SAMPLING}}
+    study = Study({**CONFIG, "ops": ops, "recorded": [], "presets": presets})
+
+    def of(mode="eager", **changes):
+        return {**study.settings(study.job("softmax", "float32", "128", mode, 0)), **changes}
+
+    return of
+
+
+def test_a_record_follows_the_schema_and_says_what_was_measured(settings, tmp_path):
+    entry = measure(settings(), place=7)
+    record.write(tmp_path / "a" / "0.json", entry)
+    read = record.read(tmp_path / "a" / "0.json")
+    assert read == json.loads(json.dumps(entry))
+    assert (read["status"], read["place"], read["reason"]) == ("ok", 7, "")
+    assert read["inputs"]["x"] == {"shape": [64, 128], "stride": [128, 1], "dtype": "float32"}
+    assert read["work"] == {"flops": 5 * 64 * 128, "bytes": 2 * 64 * 128 * 4, "bound": "memory"}
+    assert 3 <= len(read["samples"]["latency"]["values"]) <= 5
+    assert read["accuracy"]["checks"] == 4
+    assert read["environment"]["software"]["torch"] == torch.__version__
+    assert not list((tmp_path / "a").glob(".*")), "no temporary file stays"
+
+
+def test_a_compiled_job_reports_its_compilation(settings):
+    entry = measure(settings("compile"))
+    assert entry["status"] == "ok"
+    assert (entry["compile"]["graphs"], entry["compile"]["graph_breaks"], entry["compile"]["recompiles"]) == (1, 0, 0)
+    assert entry["compile"]["inductor"]["fxgraph_cache_miss"] == 1, "the caches were not empty"
+    assert entry["generated_code"]
+
+
+def test_a_mode_of_another_device_is_a_visible_record(settings):
+    entry = measure(settings("triton"))
+    assert (entry["status"], entry["samples"]) == ("unsupported", {})
+    assert entry["reason"] == "needs cuda, this machine is cpu"
+    assert record.problem(entry) is None
+
+
+def wrong(x):
+    return torch.softmax(x, dim=-1) * 1.01
+
+
+def broken(x):
+    raise RuntimeError("a kernel\nfell over")
+
+
+def exhausted(x):
+    raise torch.OutOfMemoryError("no memory left")
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "reason"),
+    [
+        (wrong, "incorrect", "relative error 0.00999"),
+        (broken, "crashed", "RuntimeError: a kernel fell over"),
+        (exhausted, "oom", "OutOfMemoryError: no memory left"),
+    ],
+)
+def test_failures_become_records_without_times(settings, monkeypatch, function, status, reason):
+    monkeypatch.setattr(modes, "build", lambda workload, mode: function)
+    entry = measure(settings())
+    assert entry["status"] == status
+    assert entry["reason"].startswith(reason)
+    assert entry["samples"] == {}
+    assert record.problem(entry) is None
+
+
+def test_a_mode_that_goes_wrong_later_is_caught_after_timing(settings, monkeypatch):
+    calls = []
+
+    def drifting(x):
+        calls.append(1)
+        return torch.softmax(x, dim=-1) * (1.01 if len(calls) > 8 else 1)
+
+    monkeypatch.setattr(modes, "build", lambda workload, mode: drifting)
+    assert measure(settings())["status"] == "incorrect"
+
+
+def test_inputs_are_the_same_for_all_modes_and_differ_between_repeats(settings):
+    eager, compiled = measure(settings()), measure(settings("eager-control"))
+    assert eager["seeds"] == compiled["seeds"]
+    assert eager["seeds"] != measure(settings(repeat=1))["seeds"]
+    assert len(set(eager["seeds"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("workload", "size"),
+    [(Matmul(), "96"), (Softmax(rows=33), "70"), (LayerNorm(rows=33), "70"),
+     (Attention(batch=2, heads=3, head_dim=16), "40"), (Attention(2, 3, 16, causal=True), "40")],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_eager_passes_its_own_check_in_chunks_and_whole(workload, size, dtype, monkeypatch):
+    inputs = accuracy.make_inputs(workload, size, dtype, "cpu", seed=3)
+    output = workload.call(*inputs.values())
+    whole = accuracy.check(workload, inputs, output)
+    monkeypatch.setattr(accuracy, "CHUNK_ELEMENTS", 1000)
+    chunked = accuracy.check(workload, inputs, output)
+    assert whole["ok"] and chunked["ok"]
+    assert whole["error"] == pytest.approx(chunked["error"], rel=1e-6)
+    assert 0 < whole["error"] < 2e-2
+
+
+def test_nan_inf_shape_and_dtype_are_seen():
+    workload = Softmax(rows=4)
+    inputs = accuracy.make_inputs(workload, "8", torch.float32, "cpu", seed=3)
+    right = workload.call(*inputs.values())
+    for position, value in ((0, float("nan")), (1, float("inf"))):
+        bad = right.clone()
+        bad[0, position] = value
+        verdict = accuracy.check(workload, inputs, bad)
+        assert not verdict["ok"] and "NaN or inf" in verdict["reason"]
+    assert not accuracy.check(workload, inputs, right[:2])["ok"]
+    assert not accuracy.check(workload, inputs, right.double())["ok"]
+    assert not accuracy.check(workload, inputs, torch.zeros_like(right))["ok"]
+
+
+def test_nan_where_eager_has_nan_is_right():
+    workload = Softmax(rows=4)
+    inputs = accuracy.make_inputs(workload, "8", torch.float32, "cpu", seed=3)
+    inputs["x"][2, 3] = float("nan")
+    assert accuracy.check(workload, inputs, workload.call(*inputs.values()))["ok"]
+
+
+def test_caches_are_fresh_and_taken_back(monkeypatch):
+    import os
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/mine")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    with caches.fresh(3) as root:
+        assert os.environ["TRITON_CACHE_DIR"].startswith(str(root))
+        assert os.environ["OMP_NUM_THREADS"] == "3"
+    assert os.environ["TRITON_CACHE_DIR"] == "/mine"
+    assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
+    assert not root.exists()
+
+
+def test_warm_up_settles_or_says_so():
+    sampling = {**SAMPLING, "warmup_tolerance": 1e-9}
+    import time
+
+    steps = iter(range(10_000))
+    slower = lambda: time.sleep(next(steps) * 2e-4)  # noqa: E731
+    assert timers.warm_up(slower, lambda: None, sampling)["settled"] is False
+    steady = timers.warm_up(lambda: time.sleep(2e-3), lambda: None, SAMPLING)
+    assert steady["settled"] is True
+    assert len(steady["values"]) >= 3 * SAMPLING["warmup_window"]
+
+
+def test_latency_is_the_wall_time_of_the_call_in_microseconds():
+    import time
+
+    values = timers.latency(lambda: time.sleep(0.01), lambda: None, SAMPLING)
+    assert all(10_000 <= v < 30_000 for v in values)
+
+
+def test_outliers_are_flagged_and_kept():
+    assert timers.flags([10, 10.1, 9.9, 10, 50]) == ["", "", "", "", "outlier"]
+    assert timers.flags([10, 10.1, 9.9], [True, False, True]) == ["", "uncovered", ""]
+
+
+def test_the_digest_of_the_sources_is_gits(tmp_path):
+    import subprocess
+
+    blobs = provenance.source_blobs()
+    path = "workflow/kernelbench/harness/measure.py"
+    git = subprocess.run(
+        ["git", "hash-object", "--no-filters", path], cwd=provenance.ROOT, capture_output=True, text=True
+    )
+    assert blobs[path] == git.stdout.strip()
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"version": 2}', "[]", '{"version": 1, "status": "fine"}'])
+def test_a_bad_record_is_named_with_its_repair(tmp_path, content):
+    path = tmp_path / "0.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"0\.json: .*delete it to measure it again"):
+        record.read(path)
+
+
+def test_a_wrong_record_is_never_written(tmp_path):
+    with pytest.raises(ValueError, match="required"):
+        record.write(tmp_path / "0.json", {"version": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("mode", ["eager", "compile", "triton"])
+def test_a_gpu_record_has_all_timers(mode, tmp_path):
+    study = Study({**CONFIG, "recorded": []})
+    entry = measure(study.settings(study.job("softmax", "float16", "1024", mode, 0)))
+    assert entry["status"] == "ok", entry["reason"]
+    assert set(entry["samples"]) == {"first_call", "peak_memory", "latency", "device"}
+    assert entry["samples"]["device"]["flags"].count("uncovered") == 0
+    assert entry["floors"]["event_pair"] < entry["floors"]["empty_kernel"] < 20
+    assert entry["memory"]["peak"] == 8192 * 1024 * 2
+    assert entry["profile"]["checked"] and entry["profile"]["kernels"]
+    record.write(tmp_path / "0.json", entry)

@@ -1,0 +1,94 @@
+"""The statistics against values worked out elsewhere, and against simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kernelbench import statistics
+from kernelbench.statistics import Interval
+
+
+def test_the_interval_is_the_paired_t_interval_on_logs():
+    logs = np.log([1.10, 1.20, 1.15, 1.05])
+    found = statistics.interval(logs)
+    test = stats.ttest_1samp(logs, 0)
+    low, high = test.confidence_interval(0.95)
+    assert found.estimate == pytest.approx(np.exp(np.mean(logs)))
+    assert (found.low, found.high) == pytest.approx((np.exp(low), np.exp(high)))
+    assert found.p == pytest.approx(test.pvalue)
+    assert found.n == 4
+
+
+def test_one_repeat_has_no_interval():
+    found = statistics.interval(np.log([1.5]))
+    assert found.estimate == pytest.approx(1.5)
+    assert np.isnan([found.low, found.high, found.p]).all()
+
+
+def test_repeats_without_spread_have_a_sure_interval():
+    assert statistics.interval(np.log([2.0, 2.0, 2.0])) == Interval(3, 2.0, 2.0, 2.0, 0.0)
+    assert statistics.interval(np.zeros(3)).p == 1.0
+
+
+def test_the_value_of_a_repeat_is_the_log_of_the_median():
+    assert statistics.repeat_value(np.array([1.0, 100.0, 4.0])) == pytest.approx(np.log(4))
+
+
+def test_holm_by_hand():
+    # Sorted .01 .02 .03 .04 times 4 3 2 1: .04 .06 .06 .04, made monotone.
+    assert statistics.holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+
+
+def test_holm_leaves_untested_cells_out_of_the_family():
+    adjusted = statistics.holm([0.01, np.nan, 0.04])
+    assert adjusted[[0, 2]] == pytest.approx([0.02, 0.04])
+    assert np.isnan(adjusted[1])
+
+
+def test_holm_never_exceeds_one():
+    assert statistics.holm([0.9, 0.8]) == pytest.approx([1, 1])
+
+
+def test_hodges_lehmann_matches_the_tables_of_the_signed_rank_test():
+    # n = 10: P(T+ <= 8) = 0.0244, so the 9th smallest and largest of the 55 Walsh averages bound the interval.
+    logs = np.log(np.array([1.3, 1.1, 1.25, 1.02, 1.4, 1.33, 0.98, 1.2, 1.15, 1.18]))
+    walsh = np.sort([(a + b) / 2 for i, a in enumerate(logs) for b in logs[i:]])
+    estimate, low, high = statistics.hodges_lehmann(logs)
+    assert estimate == pytest.approx(np.exp(np.median(walsh)))
+    assert (low, high) == pytest.approx((np.exp(walsh[8]), np.exp(walsh[-9])))
+
+
+def test_hodges_lehmann_has_no_exact_interval_below_six():
+    assert np.isnan(statistics.hodges_lehmann(np.log([1.1, 1.2, 1.3, 1.4, 1.5]))[1:]).all()
+    assert not np.isnan(statistics.hodges_lehmann(np.log([1.1, 1.2, 1.3, 1.4, 1.5, 1.6]))[1:]).any()
+
+
+@pytest.mark.parametrize(
+    ("interval", "p_holm", "equivalence", "verdict"),
+    [
+        (Interval(10, 1.001, 0.995, 1.007, 0.001), 0.001, True, "equivalent"),
+        (Interval(10, 1.001, 0.995, 1.007, 0.001), 0.001, False, "faster"),
+        (Interval(3, 1.001, 0.995, 1.007, 0.5), 0.5, True, "inconclusive"),
+        (Interval(10, 1.10, 1.05, 1.15, 0.001), 0.01, True, "faster"),
+        (Interval(10, 0.90, 0.85, 0.95, 0.001), 0.01, True, "slower"),
+        (Interval(10, 0.90, 0.85, 0.95, 0.001), 0.06, True, "inconclusive"),
+        (Interval(1, 0.90, np.nan, np.nan, np.nan), np.nan, True, "inconclusive"),
+    ],
+)
+def test_verdicts(interval, p_holm, equivalence, verdict):
+    assert statistics.verdict(interval, p_holm, 0.01, equivalence) == verdict
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_the_interval_covers_the_truth_in_95_percent_of_draws(n):
+    rng = np.random.default_rng(7)
+    truth, draws = 0.05, 10_000
+    # A block effect that both arms share must cancel in the pairs.
+    block = rng.normal(0, 0.1, (draws, n))
+    baseline = block + truth + rng.normal(0, 0.01, (draws, n))
+    mode = block + rng.normal(0, 0.01, (draws, n))
+    covered = 0
+    for row in baseline - mode:
+        found = statistics.interval(row)
+        covered += found.low <= np.exp(truth) <= found.high
+    assert 0.94 <= covered / draws <= 0.96

@@ -1,0 +1,122 @@
+"""The study: its cells and jobs, their order, and what a job depends on."""
+
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kernelbench import machine
+from kernelbench.errors import InputError
+from kernelbench.study import Study
+
+CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def gpu_study(monkeypatch) -> Study:
+    monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
+    return Study({**CONFIG, "recorded": []})
+
+
+def study_with(monkeypatch, **changes) -> Study:
+    monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
+    return Study({**CONFIG, "recorded": [], **changes})
+
+
+def test_the_default_study_is_the_published_one_with_copy(gpu_study):
+    cells = gpu_study.cells()
+    assert len([c for c in cells if c.op != "copy"]) == 19
+    assert {c.dtype for c in cells} == {"float16"}
+    assert len(gpu_study.jobs) == (19 * 6 + 1) * 10 == 1150
+
+
+def test_repeats_are_blocks_and_the_modes_of_a_cell_stand_together(gpu_study):
+    jobs = gpu_study.jobs
+    assert [repeat for repeat, _ in groupby(job.repeat for job in jobs)] == list(range(10))
+    assert len(list(groupby((job.repeat, job.cell) for job in jobs))) == 20 * 10
+    orders = {tuple(job.cell for job in jobs if job.repeat == r and job.mode == "eager") for r in range(10)}
+    assert len(orders) == 10
+    first = [list(group) for _, group in groupby(jobs, key=lambda job: (job.repeat, job.cell))]
+    assert len({tuple(job.mode for job in group) for group in first}) > 100
+
+
+def test_priority_follows_the_order_and_never_falls_to_snakemakes_default(gpu_study):
+    priorities = [gpu_study.priority(job) for job in gpu_study.jobs]
+    assert priorities == sorted(priorities, reverse=True)
+    assert priorities[-1] > 0
+
+
+def test_growing_the_study_leaves_order_and_settings_of_the_rest_unchanged(monkeypatch):
+    small = study_with(monkeypatch, repeats=2)
+    ops = {**CONFIG["ops"], "matmul": {"sizes": [512, 1024, 2048, 4096, 8192]}}
+    large = study_with(monkeypatch, repeats=3, ops=ops, modes={**CONFIG["modes"], "new": {"runner": "eager"}})
+    known = set(small.jobs)
+    assert [job for job in large.jobs if job in known] == small.jobs
+    assert all(small.settings(job) == large.settings(job) for job in small.jobs)
+
+
+def test_another_seed_is_another_order(monkeypatch):
+    assert study_with(monkeypatch, seed=1).jobs != study_with(monkeypatch, seed=2).jobs
+
+
+def test_a_job_depends_on_its_own_workload_and_kernel_only(gpu_study):
+    def sources(op, size, mode):
+        return gpu_study.sources(gpu_study.job(op, "float16", size, mode, 0))
+
+    triton, eager = sources("softmax", "1024", "triton"), sources("softmax", "1024", "eager")
+    assert set(triton) - set(eager) == {"kernels/softmax.py"}
+    assert [s for s in eager if "workloads/" in s] == ["workflow/kernelbench/harness/workloads/softmax.py"]
+    assert all((Path(__file__).parents[1] / source).is_file() for source in triton)
+
+
+def test_without_a_gpu_the_preset_applies(monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: ("cpu-x", "cpu", "X"))
+    study = Study({**CONFIG, "recorded": []})
+    assert study.results == "results/cpu-x"
+    assert {c.dtype for c in study.cells()} == {"float32"}
+    assert study.repeats == 3 and study.config["threads"] == 2
+    for cell in study.cells():
+        shapes = study.workloads[cell.op].shapes(cell.size, 4)
+        assert sum(_elements(shape) for shape in shapes.values()) * 4 >= 2**20
+
+
+def _elements(shape) -> int:
+    total = 1
+    for edge in shape:
+        total *= edge
+    return total
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+    ],
+)
+def test_the_label_of_a_gpu_comes_from_its_name(name, label):
+    assert machine.gpu_label(name) == label
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("AMD EPYC", "cpu-amd-epyc"),
+        ("Intel(R) Xeon(R) Gold 6226 CPU @ 2.70GHz", "cpu-intel-xeon-gold-6226"),
+        ("AMD EPYC 7763 64-Core Processor", "cpu-amd-epyc-7763-64-core"),
+    ],
+)
+def test_the_label_of_a_cpu_comes_from_its_name(name, label):
+    assert machine.cpu_label(name) == label
+
+
+def test_a_job_that_the_study_does_not_have_is_named(gpu_study):
+    with pytest.raises(InputError, match=r"size: 1000 is not known.*allowed: 512, 1024, 2048, 4096"):
+        gpu_study.job("matmul", "float16", "1000", "eager", 0)
+    with pytest.raises(InputError, match=r"op: matmull is not known \(did you mean matmul\?\)"):
+        gpu_study.job("matmull", "float16", "512", "eager", 0)

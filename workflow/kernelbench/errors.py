@@ -1,0 +1,16 @@
+"""The one way in which bad input is reported."""
+
+from difflib import get_close_matches
+
+
+class InputError(SystemExit):
+    """Something the user gave cannot be used; the message is one line that says what, and what is allowed.
+
+    A SystemExit, so that a script and Snakemake alike end with this line, exit code 1 and no traceback.
+    """
+
+
+def nearest(name: str, known) -> str:
+    """Return ' (did you mean X?)' for the known name closest to `name`, or '' where none is close."""
+    close = get_close_matches(str(name), [str(k) for k in known], n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

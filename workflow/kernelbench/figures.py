@@ -1,0 +1,607 @@
+"""Figures: from the summary.json of one machine to vector graphics.
+
+Each function takes the content of summary.json (`published` also that of paper/published.yaml),
+reads nothing else and returns a matplotlib Figure at its final size; `save` writes it so that the
+same input gives the same bytes. Ops, sizes, dtypes and modes are those of the data: a new one
+appears by itself.
+
+matplotlib is imported where it is used, since Snakemake reads the names in FIGURES in every job.
+"""
+
+import textwrap
+from collections.abc import Callable
+from functools import cached_property, wraps
+from math import ceil, floor, log2, log10, nan
+from pathlib import Path
+
+from kernelbench.harness import workloads
+
+# The figures by name, filled by @_registered.
+FIGURES: dict[str, Callable] = {}
+
+# Inches: the width of a page and of one of its two columns.
+WIDE, NARROW = 7.0, 3.35
+# Panels side by side, and the least distance of two labels below one, as a share of its width.
+COLUMNS, LABEL_GAP = 4, 0.17
+
+STYLE = {
+    "font.family": "STIXGeneral",
+    "mathtext.fontset": "stix",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.title_fontsize": 7,
+    "axes.linewidth": 0.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.5,
+    "ytick.major.width": 0.5,
+    "xtick.minor.width": 0.3,
+    "ytick.minor.width": 0.3,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "lines.linewidth": 0.9,
+    "lines.markersize": 3.2,
+    "legend.frameon": False,
+    "legend.handlelength": 1.6,
+    "legend.handletextpad": 0.4,
+    "legend.columnspacing": 1.2,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "kernelbench",
+}
+
+# Okabe and Ito's colours without their yellow, which is too pale for a thin line on white. Seven
+# markers to six colours: the pairs repeat only after 42 modes. The diamond is for means over sizes.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+MARKERS = ["s", "^", "v", "P", "X", "<", ">"]
+BASELINE = {"color": "black", "marker": "o"}
+CONTROL = {"color": "0.55", "marker": "o", "markersize": 2.2}
+MEAN = "D"
+GREY, BAND = "0.45", "0.8"
+
+# A range over sizes, and an interval beside it.
+RANGE = {"linewidth": 0.6, "marker": "|", "markersize": 4, "mew": 0.6}
+INTERVAL = {"elinewidth": 2.2, "mew": 0, "linestyle": "none"}
+
+ALL = "all"
+# The time metrics that figures show, with their names in full.
+TIMES = {"device": "device time", "latency": "latency"}
+# By what bounds an op: its rate's metric, the unit, and that in units of the ceilings (bytes/µs and
+# FLOP/µs).
+RATES = {"memory": ("gbps", "GB/s", 1e3), "compute": ("tflops", "TFLOP/s", 1e6)}
+# How a note says what became of a cell without numbers.
+FATES = {"unsupported": "not run", "oom": "out of memory", "timeout": "timed out"}
+
+
+def _registered(function: Callable) -> Callable:
+    """Enter a figure into FIGURES, and draw it in the paper's style."""
+
+    @wraps(function)
+    def styled(*documents):
+        from matplotlib import rc_context
+
+        with rc_context(STYLE):
+            return function(*documents)
+
+    FIGURES[function.__name__] = styled
+    return styled
+
+
+def draw(name: str, document: dict, published_numbers: dict):
+    """Return the figure called `name`; only `published` looks at the published numbers."""
+    documents = (document, published_numbers) if name == "published" else (document,)
+    return FIGURES[name](*documents)
+
+
+def save(figure, path: Path) -> None:
+    """Write `figure` as SVG: text as outlines, no date, fixed ids; equal figures are equal bytes."""
+    from matplotlib import rc_context
+
+    # Ticks are made and ids are salted only now, so the style must hold here too.
+    with rc_context(STYLE):
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+class _Data:
+    """What the figures ask of a summary.json. A group is an (op, dtype): what shares a panel."""
+
+    def __init__(self, document: dict):
+        study = document["study"]
+        self.machine, self.baseline = study["machine"], study["baselines"][0]
+        self.ops, self.configs = study["ops"], study.get("modes", {})
+        self.ceilings = document["ceilings"]
+        self.summary = document["summary"]
+        self.speedups = [row for row in document["speedups"] if row["baseline"] == self.baseline]
+        self.metrics = [m for m in TIMES if any(row["metric"] == m for row in self.summary)]
+        key = ("op", "dtype", "size", "mode", "metric")
+        self._found = {
+            name: {tuple(row[k] for k in key): row for row in rows}
+            for name, rows in (("estimate", self.summary), ("speedup", self.speedups))
+        }
+
+    @cached_property
+    def groups(self) -> list[tuple[str, str]]:
+        """Every (op, dtype), the ops in the order of the config: rows come in the order of the run."""
+        found = dict.fromkeys((row["op"], row["dtype"]) for row in self.summary)
+        return sorted(found, key=lambda group: _place(group[0], self.ops))
+
+    @cached_property
+    def modes(self) -> list[str]:
+        """All modes in the order of the config."""
+        found = dict.fromkeys(row["mode"] for row in self.summary)
+        return sorted(found, key=lambda mode: _place(mode, self.configs))
+
+    def is_control(self, mode: str) -> bool:
+        """Return whether `mode` is the baseline configured a second time (A/A)."""
+        twin = self.configs.get(mode) == self.configs.get(self.baseline)
+        return mode != self.baseline and mode in self.configs and twin
+
+    def style(self, mode: str) -> dict:
+        """Return colour and marker of `mode`: its place among the modes decides, in every figure."""
+        if mode == self.baseline:
+            return BASELINE
+        if self.is_control(mode):
+            return CONTROL
+        place = [m for m in self.modes if m != self.baseline and not self.is_control(m)].index(mode)
+        return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+
+    def label(self, group: tuple[str, str]) -> str:
+        """Return the name of a panel: the op, and its dtype where the study has several."""
+        return group[0] if len({dtype for _, dtype in self.groups}) == 1 else ", ".join(group)
+
+    def sizes(self, group: tuple[str, str]) -> list[str]:
+        """Return the sizes of `group`, ascending; in the order of the config if not numbers."""
+        found = {row["size"] for row in self.summary if (row["op"], row["dtype"]) == group}
+        if all(size.isdigit() for size in found):
+            return sorted(found, key=int)
+        named = [str(size) for size in self.ops.get(group[0], {}).get("sizes", [])]
+        return sorted(found, key=lambda size: (_place(size, named), size))
+
+    def number(self, kind: str, group, size: str, mode: str, metric: str) -> tuple | None:
+        """Return (value, low, high, verdict) of an "estimate" or a "speedup", None where none is.
+
+        Without an interval (one repeat) the bounds are the value itself: the point is drawn alone.
+        """
+        row = self._found[kind].get((*group, size, mode, metric))
+        if row is None or row[kind] is None:
+            return None
+        value, low, high = (row[name] for name in (kind, "ci_low", "ci_high"))
+        low, high = (value if bound is None else bound for bound in (low, high))
+        return value, low, high, row.get("verdict", "")
+
+    def curves(self, group: tuple[str, str], metric: str) -> dict[str, list]:
+        """Return {mode: its number at each size, None where missing} of the modes that have any.
+
+        A/A is left out: it is the baseline's curve again. Nothing where the op is a single point
+        (`copy`, which stands as a ceiling), since that is no curve.
+        """
+        sizes = self.sizes(group)
+        rows = {
+            mode: [self.number("estimate", group, size, mode, metric) for size in sizes]
+            for mode in self.modes
+            if not self.is_control(mode)
+        }
+        rows = {mode: numbers for mode, numbers in rows.items() if any(numbers)}
+        return rows if len(rows) > 1 or len(sizes) > 1 else {}
+
+    def missing(self) -> str:
+        """Return a note on the modes without numbers at some cells, and why; empty if all have."""
+        metric = self.metrics[-1] if self.metrics else None
+        cells, found = {}, {}
+        for row in self.summary:
+            if row["metric"] != metric:
+                continue
+            cells[row["mode"]] = cells.get(row["mode"], 0) + 1
+            if row["estimate"] is None:
+                # A reason may speak of its own cell; the first one stands for the mode.
+                first = found.setdefault((row["status"], row["mode"]), [row["reason"], 0])
+                first[1] += 1
+        notes = {}
+        for (status, mode), (reason, count) in found.items():
+            where = mode if count == cells[mode] else f"{mode} at {count} of {cells[mode]} cells"
+            reason = textwrap.shorten(reason, 70, placeholder=" …")
+            notes.setdefault((FATES.get(status, status), reason), []).append(where)
+        return "; ".join(f"{fate}: {', '.join(w)} ({why})" for (fate, why), w in notes.items())
+
+
+def _place(name: str, names) -> int:
+    """Return the place of `name` in `names`, behind them all if it is not there."""
+    return list(names).index(name) if name in names else len(names)
+
+
+# Parts that several figures share.
+
+
+def _blank(width: float, text: str):
+    """Return a figure that only says why there is nothing to draw."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 1.0))
+    figure.text(0.5, 0.5, text, ha="center", va="center", color=GREY)
+    return figure
+
+
+def _grid(width: float, height: float, rows: int, columns: int, **options):
+    """Return (figure, rows × columns array of axes)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def _key(label: str, **style):
+    """Return an entry of a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **{"linestyle": "none", "label": label, **style})
+
+
+def _mode_keys(data: _Data, modes, **style) -> list:
+    names = {mode: f"{mode} (A/A)" if data.is_control(mode) else mode for mode in modes}
+    return [_key(names[mode], **data.style(mode), **style) for mode in modes]
+
+
+def _legend(figure, keys: list, columns: int) -> None:
+    figure.legend(handles=keys, loc="outside upper center", ncols=min(columns, len(keys)))
+
+
+def _bars(axis, x: list, y: list, numbers: list, along: str, **style) -> None:
+    """Draw points with their intervals along `along` ("x" or "y"); None in `numbers` is a gap."""
+    values = [number or (nan, nan, nan) for number in numbers]
+    # Rounded to six digits, a bound of a narrow interval may lie on the wrong side of the estimate.
+    error = [[max(0, v[0] - v[1]) for v in values], [max(0, v[2] - v[0]) for v in values]]
+    axis.errorbar(x, y, **{f"{along}err": error}, **{"elinewidth": 0.8, **style})
+
+
+def _values(numbers: list) -> list[float]:
+    return [nan if number is None else number[0] for number in numbers]
+
+
+def _ends(drawn) -> list[float]:
+    """Return values and bounds of all numbers in mappings of lists of them: what an axis must hold."""
+    lists = [numbers for modes in drawn for numbers in modes.values()]
+    return [value for numbers in lists for number in numbers if number for value in number[:3]]
+
+
+def _log_axis(axes, which: str, values, least: float = 1.0) -> None:
+    """Make `which` ("x" or "y") of all `axes` logarithmic over `values`, the ticks plain numbers.
+
+    `least`: the smallest ratio between the ends of the axis.
+    """
+    stretch = max(1.15, (least * min(values) / max(values)) ** 0.5)
+    low, high = min(values) / stretch, max(values) * stretch
+    span = log10(high / low)
+    # The narrower, the denser the labels: every decade, three in it, or most of its digits.
+    steps = (1,) if span > 2.2 else (1, 2, 5) if span > 0.6 else (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8)
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    ticks = [t for e in decades for t in (s * 10**e for s in steps) if low <= t <= high]
+    minor = [t for e in decades for t in (s * 10**e for s in range(1, 10)) if low <= t <= high]
+    for axis in axes:
+        axis.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+        getattr(axis, f"set_{which}ticks")(ticks, labels=[f"{tick:,.10g}" for tick in ticks])
+        getattr(axis, f"set_{which}ticks")(minor, labels=[], minor=True)
+
+
+def _short(size: str) -> str:
+    """Return a size for a narrow axis: 16384 is 16K, in the sense of 1,024."""
+    return f"{int(size) // 1024}K" if size.isdigit() and int(size) % 1024 == 0 else size
+
+
+def _long(size: str) -> str:
+    return f"{int(size):,}" if size.isdigit() else size
+
+
+def _size_axis(axis, sizes: list[str]) -> list[float]:
+    """Label the x axis with `sizes`; return their places: logarithmic if numbers, else even."""
+    if all(size.isdigit() for size in sizes):
+        axis.set_xscale("log", base=2)
+        places = [float(size) for size in sizes]
+        marks = [log2(place) for place in places]
+    else:
+        places = marks = [float(place) for place in range(len(sizes))]
+    labels = [_short(size) for size in sizes]
+    last = None
+    for place, mark in enumerate(marks):
+        # Each size has its tick, and its label where there is room.
+        if last is not None and mark - last < LABEL_GAP * (max(marks) - min(marks)):
+            labels[place] = ""
+        else:
+            last = mark
+    turned = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > 5 else {}
+    axis.set_xticks(places, labels=labels, **turned)
+    axis.minorticks_off()
+    axis.margins(x=0.08)
+    return places
+
+
+def _curves(axis, data: _Data, group, metric: str) -> dict[str, list]:
+    """Draw `metric` against the size, a line per mode with its intervals; return what was drawn."""
+    drawn = data.curves(group, metric)
+    places = _size_axis(axis, data.sizes(group))
+    for mode, numbers in drawn.items():
+        _bars(axis, places, _values(numbers), numbers, "y", mew=0, **data.style(mode))
+    axis.grid(axis="y", color="0.9", linewidth=0.4)
+    axis.set_axisbelow(True)
+    return drawn
+
+
+def _curve_grid(data: _Data, groups: list, bands: int, height: float):
+    """Return (figure, {(group, band): axis}): a column of `bands` panels per group, wrapped."""
+    columns = min(COLUMNS, len(groups))
+    rows = ceil(len(groups) / columns) * bands
+    figure, axes = _grid(WIDE, 0.45 + height * rows, rows, columns)
+    places = {
+        (group, band): axes[place // columns * bands + band, place % columns]
+        for place, group in enumerate(groups)
+        for band in range(bands)
+    }
+    for axis in set(axes.flat) - set(places.values()):
+        axis.set_axis_off()
+    for (group, band), axis in places.items():
+        if band == 0:
+            axis.set_title(data.label(group), fontweight="bold")
+        if band == bands - 1:
+            axis.set_xlabel("size")
+    return figure, places
+
+
+def _strip(axis, labels: list[str], title: str) -> None:
+    """Make the y axis a list of `labels` from the top down, under a `title`."""
+    axis.set_yticks(range(len(labels)), labels=labels)
+    axis.set_ylim(len(labels) - 0.5, -0.5)
+    axis.set_title(title, loc="left", pad=3, fontweight="bold")
+    axis.tick_params(axis="y", length=0)
+    axis.grid(axis="x", color="0.9", linewidth=0.4)
+    axis.set_axisbelow(True)
+
+
+# The figures.
+
+
+@_registered
+def speedups(document: dict):
+    """Return the forest plot: speedup over the baseline of every cell and mode, by op and size.
+
+    A column per time metric; with a single metric the ops stand in two columns instead.
+    """
+    data = _Data(document)
+    lines = {(g, m): _forest_lines(data, g, m) for g in data.groups for m in data.metrics}
+    groups = [group for group in data.groups if any(lines[group, m] for m in data.metrics)]
+    panels = [(group, metric) for group in groups for metric in data.metrics]
+    if not panels:
+        return _blank(WIDE, f"{data.machine}: no speedups over {data.baseline}")
+    shown = {mode for panel in panels for numbers in lines[panel].values() for mode in numbers}
+    modes = [mode for mode in data.modes if mode in shown]
+    pairs = [panels[start : start + 2] for start in range(0, len(panels), 2)]
+    heights = [max(len(lines[panel]) for panel in pair) for pair in pairs]
+    # A larger study is drawn denser, never taller than a page.
+    height = sum(heights) * (0.05 + 0.045 * len(modes)) + 0.24 * len(pairs) + 0.9
+    figure, axes = _grid(WIDE, min(9.0, height), len(pairs), 2, sharex=True, height_ratios=heights)
+    for axis, place in zip(axes.flat, range(2 * len(pairs)), strict=True):
+        if place >= len(panels) or not lines[panels[place]]:
+            axis.set_axis_off()
+            continue
+        _forest_panel(axis, data, panels[place], lines[panels[place]], modes)
+        # The same height of a line in both panels of a pair.
+        axis.set_ylim(heights[place // 2] - 0.5, -0.5)
+    numbers = [list(line.values()) for panel in panels for line in lines[panel].values()]
+    _log_axis(axes.flat, "x", [*_ends([dict(enumerate(numbers))]), 1], least=1.6)
+    _forest_frame(figure, axes, data, modes)
+    return figure
+
+
+def _forest_lines(data: _Data, group, metric: str) -> dict[str, dict]:
+    """Return {size: {mode: number}} of the sizes, and the mean over them, that have a speedup."""
+    lines = {}
+    for size in [*data.sizes(group), ALL]:
+        found = {m: data.number("speedup", group, size, m, metric) for m in data.modes}
+        numbers = {mode: number for mode, number in found.items() if number}
+        if numbers:
+            lines[size] = numbers
+    return lines
+
+
+def _forest_panel(axis, data: _Data, panel, lines: dict, modes: list[str]) -> None:
+    group, metric = panel
+    delta = _deltas(data)[metric]
+    axis.axvspan(1 / (1 + delta), 1 + delta, color=BAND, linewidth=0)
+    axis.axvline(1, color="black", linewidth=0.4)
+    _strip(axis, [_long(size) for size in lines], data.label(group))
+    for line, (size, numbers) in enumerate(lines.items()):
+        if line:
+            axis.axhline(line - 0.5, color="0.3" if size == ALL else "0.85", linewidth=0.4)
+        for mode, number in numbers.items():
+            y = line + (modes.index(mode) + 0.5) / len(modes) * 0.86 - 0.43
+            style = {**data.style(mode), "linestyle": "none", "mew": 0.6}
+            if size == ALL and not data.is_control(mode):
+                style["marker"] = MEAN
+            decided = number[3] in ("faster", "slower")
+            face = style["color"] if decided else "white"
+            _bars(axis, [number[0]], [y], [number], "x", markerfacecolor=face, **style)
+
+
+def _deltas(data: _Data) -> dict[str, float]:
+    return {row["metric"]: row["delta"] for row in data.speedups if row["metric"] in data.metrics}
+
+
+def _forest_frame(figure, axes, data: _Data, modes: list[str]) -> None:
+    """Add what all panels share: titles, labels, legend, and the note on what has no numbers."""
+    if len(data.metrics) == 2:
+        for axis, metric in zip(axes[0], data.metrics, strict=True):
+            axis.set_title(TIMES[metric])
+        for axis in axes[:, 1]:
+            axis.set_title("", loc="left")
+            axis.tick_params(axis="y", labelleft=False)
+    for axis, metric in zip(axes[-1], [*data.metrics, *data.metrics][:2], strict=True):
+        axis.set_xlabel(f"speedup over {data.baseline}, {TIMES[metric]} (right of 1: faster)")
+    margins = [f"{100 * delta:g} % {TIMES[metric]}" for metric, delta in _deltas(data).items()]
+    dot = {"color": GREY, "marker": "o", "mew": 0.6}
+    keys = [
+        *_mode_keys(data, modes),
+        _key("mean over the sizes", color=GREY, marker=MEAN),
+        _key("filled: faster or slower", **dot),
+        _key("hollow: equivalent or inconclusive", **dot, markerfacecolor="white"),
+        _key(f"±δ: {', '.join(margins)}", color=BAND, marker="s", markersize=6),
+    ]
+    _legend(figure, keys, 5)
+    note = data.missing()
+    if note:
+        # A legend without entries, since the layout makes room for legends and not for text.
+        text = textwrap.fill(note, 150)
+        legend = figure.legend([], [], loc="outside lower left", title=text, alignment="left")
+        legend.get_title().set_color(GREY)
+
+
+@_registered
+def times(document: dict):
+    """Return the time of a call against the size, log-log: a column per op, a row per metric."""
+    data = _Data(document)
+    groups = [group for group in data.groups if any(data.curves(group, m) for m in data.metrics)]
+    if not groups:
+        return _blank(WIDE, f"{data.machine}: no times")
+    figure, axes = _curve_grid(data, groups, len(data.metrics), 1.65)
+    drawn = {}
+    for (group, band), axis in axes.items():
+        drawn[group, band] = _curves(axis, data, group, data.metrics[band])
+        if group in groups[::COLUMNS]:
+            axis.set_ylabel(f"{TIMES[data.metrics[band]]} (µs)")
+        else:
+            axis.tick_params(axis="y", labelleft=False)
+    # One scale for all panels, so that ops and metrics compare by eye.
+    _log_axis(axes.values(), "y", _ends(drawn.values()), least=10)
+    _legend(figure, _drawn_keys(data, drawn.values()), 6)
+    return figure
+
+
+def _drawn_keys(data: _Data, drawn) -> list:
+    shown = set().union(*drawn)
+    return _mode_keys(data, [m for m in data.modes if m in shown], linestyle="-", mew=0)
+
+
+@_registered
+def rates(document: dict):
+    """Return TFLOP/s of compute-bound and GB/s of memory-bound ops against the size, and ceilings."""
+    data = _Data(document)
+    metric = {group: RATES[_bound(data, group)][0] for group in data.groups}
+    groups = [group for group in data.groups if data.curves(group, metric[group])]
+    if not groups:
+        return _blank(WIDE, f"{data.machine}: no rates")
+    figure, axes = _curve_grid(data, groups, 1, 1.75)
+    drawn = []
+    for (group, _), axis in axes.items():
+        drawn.append(_curves(axis, data, group, metric[group]))
+        ceiling = _ceiling(axis, data, group)
+        # Above the ceiling there is room for its label.
+        axis.set_ylim(0, max(*_ends(drawn[-1:]), ceiling * 1.25) * 1.05)
+        axis.set_ylabel(RATES[_bound(data, group)][1], labelpad=2)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    _legend(figure, _drawn_keys(data, drawn), 6)
+    return figure
+
+
+def _bound(data: _Data, group: tuple[str, str]) -> str:
+    op = group[0]
+    return workloads.load(data.ops[op].get("workload", op)).bound
+
+
+def _ceiling(axis, data: _Data, group: tuple[str, str]) -> float:
+    """Draw and label what the machine reached at best; return it, 0 where it was not measured."""
+    bound = _bound(data, group)
+    best = data.ceilings.get(group[1], {}).get(bound)
+    if best is None:
+        return 0
+    _, unit, divisor = RATES[bound]
+    rate = best["rate"] / divisor
+    axis.axhline(rate, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)))
+    axis.annotate(
+        f"{best['op']} {_long(best['size'])}\n{rate:,.{0 if rate >= 100 else 1}f} {unit}",
+        (0.03, rate),
+        (0, 1.5),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        fontsize=6.5,
+        color=GREY,
+        va="bottom",
+        linespacing=1.0,
+    )
+    return rate
+
+
+@_registered
+def first_call(document: dict):
+    """Return the cost of the first call with empty caches, for each op, mode and size."""
+    data = _Data(document)
+    panels = {group: data.curves(group, "first_call") for group in data.groups}
+    panels = {group: modes for group, modes in panels.items() if modes}
+    if not panels:
+        return _blank(NARROW, f"{data.machine}: no first calls")
+    heights = [len(modes) for modes in panels.values()]
+    height = min(9.0, 0.14 * sum(heights) + 0.24 * len(panels) + 0.35)
+    figure, axes = _grid(NARROW, height, len(panels), 1, sharex=True, height_ratios=heights)
+    for axis, (group, modes) in zip(axes.flat, panels.items(), strict=True):
+        _strip(axis, list(modes), data.label(group))
+        for line, (mode, numbers) in enumerate(modes.items()):
+            # Sizes from the top down, close together: mostly they agree, and then read as one mark.
+            places = [line + (i + 0.5) / len(numbers) * 0.7 - 0.35 for i in range(len(numbers))]
+            style = {**data.style(mode), "linestyle": "none", "markersize": 2.4, "mew": 0}
+            _bars(axis, _values(numbers), places, numbers, "x", **style)
+    _log_axis(axes.flat, "x", _ends(panels.values()), least=10)
+    # Longer than the panels are wide.
+    figure.supxlabel("first call (s); a mark per size, smallest on top", fontsize=8)
+    return figure
+
+
+@_registered
+def published(document: dict, published: dict):
+    """Return the published mean speedup and range of each op beside those measured here."""
+    data = _Data(document)
+    lines = [f"published ({published['machine']})", *(TIMES[metric] for metric in data.metrics)]
+    ops = published["ops"]
+    height = (0.15 * len(lines) + 0.24) * len(ops) + 0.65
+    figure, axes = _grid(NARROW, height, len(ops), 1, sharex=True)
+    own = {"marker": MEAN, "color": COLOURS[0]}
+    if published["mode"] in data.modes:
+        own["color"] = data.style(published["mode"])["color"]
+    ends = [1]
+    for axis, (op, known) in zip(axes.flat, ops.items(), strict=True):
+        axis.axvline(1, color="black", linewidth=0.5)
+        _strip(axis, lines, op)
+        found = [((known["mean"],) * 3, [known["low"], known["high"]])]
+        found += [_over_sizes(data, op, published, metric) for metric in data.metrics]
+        for line, (mean, ends_) in enumerate(found):
+            style = {"color": "black", "marker": "s"} if line == 0 else own
+            axis.plot(ends_, [line] * len(ends_), color=style["color"], **RANGE)
+            _bars(axis, [mean[0] if mean else nan], [line], [mean], "x", **style, **INTERVAL)
+            ends += [*ends_, *(mean or ())[:3]]
+    _log_axis(axes.flat, "x", ends, least=4)
+    axes[-1, 0].set_xlabel(f"speedup of {published['mode']} over {published['baseline']}")
+    keys = [
+        _key(f"mean, {published['machine']}", color="black", marker="s", mew=0),
+        _key("range over the sizes", color=GREY, linestyle="-", **RANGE),
+        _key(f"mean, {data.machine}", **own, mew=0),
+        _key("its 95 % interval", color=own["color"], linestyle="-", linewidth=2.2),
+    ]
+    _legend(figure, keys, 2)
+    return figure
+
+
+def _over_sizes(data: _Data, op: str, published: dict, metric: str) -> tuple:
+    """Return (mean speedup of `op` as a number or None, [least, greatest] over its sizes or [])."""
+    groups = [group for group in data.groups if group[0] == op]
+    # The published dtype where the study has it, else what it has (a CPU measures float32).
+    groups.sort(key=lambda group: group[1] != published["dtype"])
+    if not groups or published["baseline"] != data.baseline:
+        return None, []
+    group, mode = groups[0], published["mode"]
+    sizes = data.sizes(group)
+    found = {size: data.number("speedup", group, size, mode, metric) for size in [*sizes, ALL]}
+    values = [found[size][0] for size in sizes if found[size]]
+    mean = found[sizes[0]] if len(sizes) == 1 else found[ALL]
+    return mean, [min(values), max(values)] if values else []

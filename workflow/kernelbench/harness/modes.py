@@ -1,0 +1,43 @@
+"""The ways to execute a cell. A mode of the config names a runner below and what to pass to it."""
+
+from collections.abc import Callable
+
+from kernelbench.harness.workload import Unsupported, Workload
+
+
+def _eager(workload: Workload, options: dict) -> Callable:
+    return workload.call
+
+
+def _compile(workload: Workload, options: dict) -> Callable:
+    import torch
+
+    return torch.compile(workload.call, **options)
+
+
+def _kernel(workload: Workload, options: dict) -> Callable:
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        raise Unsupported("triton is not installed; pip install triton") from None
+    return workload.kernel()
+
+
+# What `runner` may say in the config; all other keys of a mode are the runner's options.
+RUNNERS = {"eager": _eager, "compile": _compile, "kernel": _kernel}
+
+# The modules whose import would otherwise fall into the first call.
+IMPORTS = {
+    "eager": ("torch",),
+    "compile": ("torch", "torch._dynamo", "torch._inductor.compile_fx"),
+    "kernel": ("torch", "triton"),
+}
+
+
+def build(workload: Workload, mode: dict) -> Callable:
+    """Return the function that runs `workload` in `mode` (a mode's config entry).
+
+    Raises Unsupported where the mode cannot run the operation or a package is missing.
+    """
+    options = {key: value for key, value in mode.items() if key not in ("runner", "devices")}
+    return RUNNERS[mode["runner"]](workload, options)

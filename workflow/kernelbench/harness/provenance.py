@@ -1,0 +1,153 @@
+"""Where a measurement was made: hardware, software, sources, and the state of the GPU before and after it."""
+
+import hashlib
+import os
+import platform
+import sys
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+LOCK = ROOT / "envs" / "requirements.txt"
+# The sources that decide what a measurement measures.
+SOURCES = ("workflow/kernelbench/harness", "kernels", "envs/requirements.txt")
+# Variables that change what torch, triton or the driver do. Values of the caches are left out: a fresh
+# directory each time.
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONHASHSEED",
+    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NVML_BASED_CUDA_CHECK", "TORCH_LOGS",
+    "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE", "TRITON_INTERPRET",
+)  # fmt: skip
+
+
+@contextmanager
+def nvml():
+    """Yield the pynvml module with NVML started, or None where there is no NVML or no driver."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # A missing package, library or driver: each means that there is no NVML.
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def visible_gpu(library) -> object:
+    """Return NVML's handle of the GPU that this process will compute on: the first of CUDA_VISIBLE_DEVICES."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    if first.isdigit():
+        return library.nvmlDeviceGetHandleByIndex(int(first))
+    return library.nvmlDeviceGetHandleByUUID(first)
+
+
+def _ask(function, *arguments):
+    """Return NVML's answer, None where this GPU or driver does not answer."""
+    try:
+        answer = function(*arguments)
+    except Exception:
+        return None
+    return answer.decode() if isinstance(answer, bytes) else answer
+
+
+def gpu_state() -> dict | None:
+    """Return clocks (MHz), temperature (°C), power (W), throttle reasons (NVML's bit mask) and processes of the GPU."""
+    with nvml() as library:
+        if library is None:
+            return None
+        gpu = visible_gpu(library)
+        power = _ask(library.nvmlDeviceGetPowerUsage, gpu)
+        processes = _ask(library.nvmlDeviceGetComputeRunningProcesses, gpu)
+        return {
+            "sm_clock": _ask(library.nvmlDeviceGetClockInfo, gpu, library.NVML_CLOCK_SM),
+            "memory_clock": _ask(library.nvmlDeviceGetClockInfo, gpu, library.NVML_CLOCK_MEM),
+            "temperature": _ask(library.nvmlDeviceGetTemperature, gpu, library.NVML_TEMPERATURE_GPU),
+            "power": None if power is None else power / 1000,
+            "throttle_reasons": _ask(library.nvmlDeviceGetCurrentClocksThrottleReasons, gpu),
+            "processes": None if processes is None else len(processes),
+        }
+
+
+def gpu() -> dict | None:
+    """Return name, UUID, memory (bytes), driver and maximal clocks (MHz) of the GPU, None without one."""
+    with nvml() as library:
+        if library is None:
+            return None
+        handle = visible_gpu(library)
+        memory = _ask(library.nvmlDeviceGetMemoryInfo, handle)
+        return {
+            "name": _ask(library.nvmlDeviceGetName, handle),
+            "uuid": _ask(library.nvmlDeviceGetUUID, handle),
+            "memory": memory and memory.total,
+            "driver": _ask(library.nvmlSystemGetDriverVersion),
+            "max_sm_clock": _ask(library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_SM),
+            "max_memory_clock": _ask(library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_MEM),
+        }
+
+
+def cpu_model() -> str:
+    """Return the CPU's name as the kernel gives it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def host() -> dict:
+    """Return CPU model, the cores this process may use, load (1 min) and kernel."""
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "affinity": sorted(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "kernel": platform.release(),
+    }
+
+
+def software() -> dict:
+    """Return the versions of Python and of what measures, and digests of lock and sources."""
+    found = {}
+    for name in ("torch", "triton", "numpy"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    found["python"] = platform.python_version()
+    found["cuda"] = found["cudnn"] = None
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        found["torch"], found["cuda"] = torch.__version__, torch.version.cuda
+        found["cudnn"] = torch.backends.cudnn.version() if torch.version.cuda else None
+    found["lock"] = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]
+    found["sources"] = sources_digest(source_blobs())
+    return found
+
+
+def variables() -> dict[str, str]:
+    """Return those environment variables that change what is measured."""
+    return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def source_blobs() -> dict[str, str]:
+    """Return git's blob hash of each measuring source, by path: what a commit's tree lists, without needing git."""
+    files = []
+    for source in SOURCES:
+        path = ROOT / source
+        files += [path] if path.is_file() else path.rglob("*.py")
+    blobs = {}
+    for path in files:
+        content = path.read_bytes()
+        blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+        blobs[path.relative_to(ROOT).as_posix()] = blob.hexdigest()
+    return blobs
+
+
+def sources_digest(blobs: dict[str, str]) -> str:
+    """Return one digest of {path: blob hash}."""
+    text = "\n".join(f"{path} {blobs[path]}" for path in sorted(blobs))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

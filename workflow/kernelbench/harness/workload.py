@@ -1,0 +1,88 @@
+"""What an operation must say of itself to be measured.
+
+Importing a workload does not import torch: the plan of a study needs shapes and work only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from math import prod
+
+from kernelbench.errors import InputError, nearest
+
+# Inductor's and our kernels index a tensor with 32 bits.
+MAX_ELEMENTS = 2**31 - 1
+
+
+class Unsupported(Exception):
+    """The mode cannot run this cell here; the message is the reason shown in the tables."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """An operation; the fields of a subclass are the parameters that a study fixes for it.
+
+    Sizes reach a workload as the strings of the config (`4096`), shapes leave it as tuples of int.
+    """
+
+    # "memory" or "compute": which ceiling of the machine the operation can at best reach.
+    bound = "memory"
+    # The inputs that are split along dimension 0, like the output, when the reference is made in chunks.
+    split = ("x",)
+
+    def shapes(self, size: str, itemsize: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each input tensor, in the order in which `call` takes them.
+
+        `itemsize` is the bytes of an element, for an operation whose sizes are given in bytes.
+        """
+        raise NotImplementedError
+
+    def call(self, *inputs):
+        """Compute the operation the way a PyTorch user writes it; this is what is compiled."""
+        raise NotImplementedError
+
+    def kernel(self) -> Callable:
+        """Return the hand-written kernel with the signature of `call`; raise Unsupported where none exists."""
+        raise Unsupported(f"there is no Triton kernel for {type(self).__name__.lower()}")
+
+    def flops(self, size: str) -> int:
+        """Return the floating-point operations of one call."""
+        raise NotImplementedError
+
+    def output_shape(self, size: str, itemsize: int) -> tuple[int, ...]:
+        """Return the shape of the output; that of the first input unless said otherwise."""
+        return next(iter(self.shapes(size, itemsize).values()))
+
+    def necessary_bytes(self, size: str, itemsize: int) -> int:
+        """Return the bytes one call cannot avoid: each input read once, the output written once."""
+        elements = sum(prod(shape) for shape in self.shapes(size, itemsize).values())
+        return (elements + prod(self.output_shape(size, itemsize))) * itemsize
+
+    def check_size(self, size: str, itemsize: int) -> None:
+        """Raise InputError unless every tensor of this size exists and can be indexed."""
+        shapes = {**self.shapes(size, itemsize), "output": self.output_shape(size, itemsize)}
+        for name, shape in shapes.items():
+            if prod(shape) > MAX_ELEMENTS:
+                raise InputError(
+                    f"size {size} makes {name} a tensor of {prod(shape):,} elements; allowed: at most {MAX_ELEMENTS:,}"
+                )
+
+
+def length(size: str) -> int:
+    """Return a size that is one positive integer; raise InputError for anything else."""
+    if not size.isascii() or not size.isdigit() or int(size) < 1:
+        raise InputError(f"size {size} is not allowed; allowed: an integer of at least 1")
+    return int(size)
+
+
+def build(workload: type, parameters: dict) -> Workload:
+    """Return `workload` with the parameters of its config entry; raise InputError naming a wrong one."""
+    known = {field.name: field for field in fields(workload)}
+    for name, value in parameters.items():
+        if name not in known:
+            allowed = ", ".join(["workload", "sizes", "dtypes", "modes", *known])
+            raise InputError(f"{name} is not a known key{nearest(name, allowed.split(', '))}; allowed: {allowed}")
+        wanted = known[name].type
+        if type(value) is not wanted or (wanted is int and value < 1):
+            allowed = "true or false" if wanted is bool else "an integer of at least 1"
+            raise InputError(f"{name}: {value!r} is not allowed; allowed: {allowed}")
+    return workload(**parameters)

@@ -1,0 +1,50 @@
+"""Which machine this is: the label under which its results are filed."""
+
+import re
+from functools import cache
+from importlib import metadata
+
+from kernelbench.errors import InputError
+from kernelbench.harness import provenance
+
+VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro"}
+
+
+def gpu_label(name: str) -> str:
+    """Return the label of a GPU's full name: 'NVIDIA A100-SXM4-80GB' is a100, 'NVIDIA GeForce RTX 4090' rtx4090."""
+    words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word and word not in VENDOR_WORDS]
+    return words[0] + words[1] if words[0] in ("rtx", "gtx") and len(words) > 1 else words[0]
+
+
+def cpu_label(name: str) -> str:
+    """Return the label of a CPU's full name: 'Intel(R) Xeon(R) Gold 6226 CPU @ 2.70GHz' is cpu-intel-xeon-gold-6226."""
+    name = re.sub(r"\((r|tm)\)|\bcpu\b|\bprocessor\b|@.*", " ", name.lower())
+    return "-".join(["cpu", *re.split(r"[^a-z0-9]+", name.strip(" -"))]).strip("-")
+
+
+@cache
+def present() -> tuple[str, str, str]:
+    """Return (label, device, full name) of what is measured here: the GPU if torch can use one, else the CPU."""
+    gpu = None if metadata.version("torch").endswith("+cpu") else provenance.gpu()
+    if gpu:
+        return gpu_label(gpu["name"]), "cuda", gpu["name"]
+    name = provenance.cpu_model()
+    return cpu_label(name), "cpu", name
+
+
+def resolve(named: str) -> tuple[str, str]:
+    """Return (label, device) for the config's `machine`: `auto`, the label of a GPU, or one that starts with cpu."""
+    label, device, _ = present()
+    if named == "auto":
+        return label, device
+    return named, "cpu" if named.startswith("cpu") else "cuda"
+
+
+def require(machine: str) -> None:
+    """Raise InputError unless this machine is the one named `machine`; any machine can measure its CPU."""
+    label, _, name = present()
+    if machine != label and not machine.startswith("cpu"):
+        raise InputError(
+            f"config: machine: {machine} is not what this machine has ({label}: {name}); "
+            f"allowed here: auto, {label}, cpu"
+        )

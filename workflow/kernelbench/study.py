@@ -1,0 +1,275 @@
+"""The study: what config.yaml describes, checked, with everything resolved that depends on the machine.
+
+Importing this imports no torch: Snakemake reads the study at every call.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+from kernelbench import machine
+from kernelbench.errors import InputError, nearest
+from kernelbench.harness import workloads
+from kernelbench.harness.provenance import ROOT
+from kernelbench.harness.workload import Workload
+from kernelbench.harness.workload import build as build_workload
+
+SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
+ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
+# Keys of an op's entry that are not parameters of its workload.
+ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
+HARNESS = Path("workflow/kernelbench/harness")
+RECORDED = ROOT / "results" / "recorded"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One (op, dtype, size)."""
+
+    op: str
+    dtype: str
+    size: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """One (op, dtype, size, mode, repeat): one process, one exclusive GPU, one record."""
+
+    cell: Cell
+    mode: str
+    repeat: int
+
+    @property
+    def path(self) -> str:
+        """The record's path below the machine's results."""
+        cell = self.cell
+        return f"records/{cell.op}/{cell.dtype}/{cell.size}/{self.mode}/{self.repeat}.json"
+
+
+class Study:
+    """A checked config, with the preset of the machine's device laid over it.
+
+    config: the mapping of config.yaml (study.yaml holds one that is already resolved).
+    Raises InputError, one line, for whatever is wrong with it.
+    """
+
+    def __init__(self, config: dict):
+        _validate(config)
+        self.machine, self.device = machine.resolve(config["machine"])
+        presets = config.get("presets", {})
+        merged = _overlay({k: v for k, v in config.items() if k != "presets"}, presets.get(self.device, {}))
+        # What the paper shows besides is no part of what is measured, nor of study.yaml.
+        self.recorded = merged.pop("recorded", [])
+        self.config = {**merged, "machine": self.machine}
+        self.modes = merged["modes"]
+        self.repeats = merged["repeats"]
+        self.workloads = {op: _workload(op, entry) for op, entry in merged["ops"].items()}
+        self._check_names()
+        self._check_sizes()
+
+    @property
+    def results(self) -> str:
+        """The directory of this machine's own results."""
+        return f"results/{self.machine}"
+
+    def op_modes(self, op: str) -> list[str]:
+        """Return the modes that `op` runs in: those of its entry, else all."""
+        return self.config["ops"][op].get("modes", list(self.modes))
+
+    def cells(self) -> list[Cell]:
+        """Return every cell in the order of the config."""
+        return [
+            Cell(op, dtype, str(size))
+            for op, entry in self.config["ops"].items()
+            for dtype, size in product(entry.get("dtypes", self.config["dtypes"]), entry["sizes"])
+        ]
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """Every job in the planned order.
+
+        Repeats are blocks in time. Within one the cells come in seeded random order, and the modes of a cell next
+        to each other in seeded random order, so that drift hits them alike. The order is by a hash of what is
+        ordered: growing the study leaves the order of what was there unchanged.
+        """
+        return [
+            Job(cell, mode, repeat)
+            for repeat in range(self.repeats)
+            for cell in sorted(self.cells(), key=lambda c: self._rank(repeat, c))
+            for mode in sorted(self.op_modes(cell.op), key=lambda m: self._rank(repeat, cell, m))
+        ]
+
+    @cached_property
+    def _places(self) -> dict[Job, int]:
+        return {job: place for place, job in enumerate(self.jobs)}
+
+    def place(self, job: Job) -> int:
+        """Return the job's place in the planned order, from 0."""
+        return self._places[job]
+
+    def priority(self, job: Job) -> int:
+        """Return Snakemake's priority of the job: higher runs earlier."""
+        return len(self.jobs) - self.place(job)
+
+    def records(self) -> list[str]:
+        """Return the path of every job's record."""
+        return [f"{self.results}/{job.path}" for job in self.jobs]
+
+    def settings(self, job: Job) -> dict:
+        """Return all that the measurement of `job` depends on, and nothing of the rest of the study."""
+        entry = self.config["ops"][job.cell.op]
+        parameters = {k: v for k, v in entry.items() if k not in ENTRY_KEYS}
+        return {
+            "machine": self.machine,
+            "device": self.device,
+            "op": job.cell.op,
+            "dtype": job.cell.dtype,
+            "size": job.cell.size,
+            "mode": job.mode,
+            "repeat": job.repeat,
+            "workload": {"name": _workload_name(job.cell.op, entry), **parameters},
+            "run": self.modes[job.mode],
+            "sampling": self.config["sampling"],
+            "threads": self.config["threads"],
+            "seed": self.config["seed"],
+        }
+
+    def settings_json(self, job: Job) -> str:
+        """Return `settings` as text, for a command line and for Snakemake to compare with the last run's."""
+        return json.dumps(self.settings(job))
+
+    def sources(self, job: Job) -> list[str]:
+        """Return the files whose change re-measures `job`: harness, the op's workload, and its kernel if it runs one.
+
+        Raises InputError where the study names another machine than this one: then nothing can be measured here.
+        """
+        machine.require(self.machine)
+        name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
+        files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
+        files.append((HARNESS / "workloads" / f"{name}.py").as_posix())
+        kernel = Path("kernels", f"{name}.py")
+        if self.modes[job.mode]["runner"] == "kernel" and (ROOT / kernel).exists():
+            files.append(kernel.as_posix())
+        return files
+
+    def job_of(self, wildcards) -> Job:
+        """Return the job of a record's path, from the wildcards that Snakemake matched in it."""
+        w = wildcards
+        return self.job(w.op, w.dtype, w.size, w.mode, int(w.repeat))
+
+    def job(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> Job:
+        """Return the job of these names; raise InputError naming the one that the study does not have."""
+        cells = self.cells()
+        _known("op", op, self.config["ops"])
+        _known("dtype", dtype, {cell.dtype for cell in cells if cell.op == op})
+        _known("size", size, [cell.size for cell in cells if (cell.op, cell.dtype) == (op, dtype)])
+        _known("mode", mode, self.op_modes(op))
+        _known("repeat", repeat, range(self.repeats))
+        return Job(Cell(op, dtype, size), mode, repeat)
+
+    def _rank(self, *what) -> bytes:
+        text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
+        return hashlib.sha256(text.encode()).digest()
+
+    def _check_names(self) -> None:
+        there = sorted(path.name for path in RECORDED.glob("*") if (path / "samples.parquet").exists())
+        for name in self.recorded:
+            _known("config: recorded", name, there)
+        for baseline in self.config["baselines"]:
+            _known("config: baselines", baseline, self.modes)
+        for op in self.config["ops"]:
+            for mode in self.op_modes(op):
+                _known(f"config: ops.{op}.modes", mode, self.modes)
+
+    def _check_sizes(self) -> None:
+        for cell in self.cells():
+            try:
+                self.workloads[cell.op].check_size(cell.size, ITEMSIZE[cell.dtype])
+            except InputError as error:
+                raise InputError(f"config: ops.{cell.op}.sizes: {error}") from None
+
+
+def load(path: Path) -> Study:
+    """Return the study of the YAML file at `path`."""
+    refuse_duplicates([path])
+    return Study(yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {})
+
+
+def refuse_duplicates(paths) -> None:
+    """Raise InputError for a key given twice in one of the YAML files: YAML itself would drop the first unseen."""
+    for path in paths:
+        with Path(path).open(encoding="utf-8") as stream:
+            _walk(yaml.compose(stream, Loader=yaml.SafeLoader), path)
+
+
+def _walk(node, path) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise InputError(
+                    f"{Path(path).name}: line {key.start_mark.line + 1}: {key.value} is given twice; "
+                    "allowed: each key once"
+                )
+            seen.add(key.value)
+            _walk(value, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _walk(value, path)
+
+
+def _known(what: str, name, known) -> None:
+    if name not in known:
+        allowed = ", ".join(str(k) for k in known)
+        raise InputError(f"{what}: {name} is not known{nearest(name, known)}; allowed: {allowed or 'none'}")
+
+
+def _workload_name(op: str, entry: dict) -> str:
+    return entry.get("workload", op)
+
+
+def _workload(op: str, entry: dict) -> Workload:
+    try:
+        workload = workloads.load(_workload_name(op, entry))
+        return build_workload(workload, {k: v for k, v in entry.items() if k not in ENTRY_KEYS})
+    except InputError as error:
+        raise InputError(f"config: ops.{op}: {error}") from None
+
+
+def _overlay(below: dict, above: dict) -> dict:
+    """Return `below` with the keys of `above` laid over it, mapping by mapping."""
+    result = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = _overlay(result[key], value) if both else value
+    return result
+
+
+def _validate(config: dict) -> None:
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(config))
+    if errors:
+        worst = min(errors, key=lambda e: (list(map(str, e.absolute_path)), e.message))
+        raise InputError(f"config: {_sentence(worst)}")
+
+
+def _sentence(error: jsonschema.ValidationError) -> str:
+    """Return one line for a schema error: the key, its value and what is allowed."""
+    where = ".".join(map(str, error.absolute_path))
+    at = f"{where}: " if where else ""
+    if error.validator == "additionalProperties":
+        known = error.schema["properties"]
+        name = next(key for key in error.instance if key not in known)
+        return f"{at}{name} is not a known key{nearest(name, known)}; allowed: {', '.join(known)}"
+    if error.validator == "required":
+        missing = next(key for key in error.validator_value if key not in error.instance)
+        return f"{at}{missing} is missing; allowed: {error.schema['properties'][missing]['description']}"
+    allowed = error.schema.get("description", f"{error.validator} {error.validator_value}")
+    hint = nearest(error.instance, error.validator_value) if error.validator == "enum" else ""
+    return f"{at}{json.dumps(error.instance)} is not allowed{hint}; allowed: {allowed}"

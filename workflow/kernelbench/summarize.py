@@ -1,0 +1,283 @@
+"""Summarize: from raw samples to summary.csv, speedups.csv and summary.json.
+
+Reads samples.parquet, jobs.parquet, study.yaml and environment.json of a directory and nothing else; the same
+samples always give the same tables.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from kernelbench import statistics
+from kernelbench.statistics import Interval
+from kernelbench.study import Study
+
+CONTROL = "eager-control"
+# The metrics that speedups exist for, with the unit of their samples.
+MEASURED = {"device": "us", "latency": "us", "first_call": "s", "peak_memory": "MiB"}
+DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
+SUMMARY = "machine op dtype size mode metric unit n estimate ci_low ci_high status reason"
+SPEEDUPS = (
+    "machine op dtype size mode baseline metric n speedup ci_low ci_high p p_holm verdict cause status reason "
+    "hl hl_low hl_high delta"
+)
+# From the best to the worst: the worst of a mode's repeats stands.
+STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
+# Below this multiple of the timer's floor a device time says little.
+FLOOR_FACTOR = 10
+ALL = "all"
+
+
+class Data:
+    """The measurements of one directory: log medians by (cell, mode), metric and repeat, and each mode's status."""
+
+    def __init__(self, directory: Path):
+        self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
+        self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
+        self.jobs = pd.read_parquet(directory / "jobs.parquet")
+        samples = pd.read_parquet(directory / "samples.parquet")
+        self.device_metric = "device" if self.environment["gpu"] else "latency"
+        self.metrics = [m for m in MEASURED if self.environment["gpu"] or m in ("latency", "first_call")]
+        key = ["op", "dtype", "size", "mode", "timer"]
+        grouped = samples[samples.timer.isin(MEASURED)].groupby([*key, "repeat"], observed=True)["value"]
+        logs = grouped.agg(statistics.repeat_value)
+        self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
+        plan = Study(self.study)
+        self.rows = [(c.op, c.dtype, c.size, mode) for c in plan.cells() for mode in plan.op_modes(c.op)]
+        self.work = self.jobs.dropna(subset=["work.flops"]).groupby(["op", "dtype", "size"]).first()
+        self.status = {row: self._status(group) for row, group in self.jobs.groupby(["op", "dtype", "size", "mode"])}
+
+    def _status(self, group: pd.DataFrame) -> tuple[str, str, int]:
+        """Return (worst status, reason, number of repeats) of one (cell, mode)."""
+        worst = max(group.status, key=STATUSES.index)
+        hit = group[group.status == worst]
+        reason = "" if worst == "ok" else hit.reason.iloc[0]
+        if worst != "ok" and len(hit) < len(group):
+            reason = f"{len(hit)} of {len(group)} repeats: {reason}"
+        return worst, reason, len(group)
+
+    def values(self, row: tuple, metric: str) -> pd.Series | None:
+        """Return the log value by repeat of a (op, dtype, size, mode), None where there is nothing to estimate."""
+        if self.status[row][0] == "incorrect":
+            return None
+        found = self.logs.get((*row, metric))
+        return None if found is None or not np.isfinite(found).all() else found
+
+
+def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
+    """Return (summary, speedups, summary.json's content) of the measurements in `directory`."""
+    data = Data(directory)
+    ceilings = _ceilings(data)
+    machine = data.study["machine"]
+    summary = pd.DataFrame(_summary_rows(data, ceilings), columns=SUMMARY.split()[1:])
+    speedups, controls = _speedups(data)
+    summary.insert(0, "machine", machine)
+    speedups.insert(0, "machine", machine)
+    document = {
+        "study": data.study,
+        "environment": data.environment,
+        "ceilings": ceilings,
+        "control": controls,
+        "unsettled": _unsettled(data),
+        "summary": _plain(summary),
+        "speedups": _plain(speedups),
+    }
+    return summary, speedups, document
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write `table` with six significant digits: more than any interval here supports, equal on any machine."""
+    table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _plain(table: pd.DataFrame) -> list[dict]:
+    """Return rows as JSON can hold them: floats to six digits, None for a missing one."""
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [{k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+
+
+def _ceilings(data: Data) -> dict:
+    """Return the machine's best rates as {dtype: {"memory" | "compute": {rate, op, size, mode}}}.
+
+    rate: bytes/µs of eager's copy, FLOP/µs of the fastest matrix product.
+    """
+    ceilings = {}
+    for row in data.rows:
+        op, dtype, size, mode = row
+        values = data.values(row, data.device_metric)
+        if values is None:
+            continue
+        workload = data.study["ops"][op].get("workload", op)
+        work = data.work.loc[(op, dtype, size)]
+        if workload == "copy" and mode == "eager":
+            bound, amount = "memory", work["work.bytes"]
+        elif workload == "matmul":
+            bound, amount = "compute", work["work.flops"]
+        else:
+            continue
+        rate = float(np.exp(np.log(amount) - values.mean()))
+        best = ceilings.setdefault(dtype, {}).get(bound)
+        if best is None or rate > best["rate"]:
+            ceilings[dtype][bound] = {"rate": rate, "op": op, "size": size, "mode": mode}
+    return ceilings
+
+
+def _summary_rows(data: Data, ceilings: dict):
+    for row in data.rows:
+        status, reason, _ = data.status[row]
+        for metric in data.metrics:
+            values = data.values(row, metric)
+            note = reason or _floor_note(data, row, metric)
+            yield _summary_row(row, metric, MEASURED[metric], values, status, note)
+        values = data.values(row, data.device_metric)
+        if values is None:
+            continue
+        for metric, rates in _rates(data, row, values, ceilings).items():
+            yield _summary_row(row, metric, DERIVED[metric], rates, status, reason)
+
+
+def _summary_row(row, metric, unit, values, status, reason) -> list:
+    if values is None:
+        return [*row, metric, unit, 0, np.nan, np.nan, np.nan, status, reason]
+    found = statistics.interval(values.to_numpy())
+    return [*row, metric, unit, found.n, found.estimate, found.low, found.high, status, reason]
+
+
+def _rates(data: Data, row: tuple, values: pd.Series, ceilings: dict) -> dict[str, pd.Series]:
+    """Return the log rates by repeat: work or necessary bytes per time, and the share of the machine's ceiling."""
+    op, dtype, size, _ = row
+    work = data.work.loc[(op, dtype, size)]
+    rates = {"gbps": np.log(work["work.bytes"] / 1e3) - values}
+    if work["work.flops"]:
+        rates["tflops"] = np.log(work["work.flops"] / 1e6) - values
+    bound = work["work.bound"]
+    ceiling = ceilings.get(dtype, {}).get(bound)
+    if ceiling:
+        top = data.values((ceiling["op"], dtype, ceiling["size"], ceiling["mode"]), data.device_metric)
+        amount = "work.bytes" if bound == "memory" else "work.flops"
+        full = data.work.loc[(ceiling["op"], dtype, ceiling["size"]), amount]
+        share = np.log(work[amount] / full) - values + top
+        rates["roofline"] = share.dropna()
+    return rates
+
+
+def _floor_note(data: Data, row: tuple, metric: str) -> str:
+    """Return a note where a device time is so short that the timer's own floor shows in it."""
+    if metric != "device" or data.values(row, metric) is None:
+        return ""
+    op, dtype, size, mode = row
+    jobs = data.jobs[(data.jobs.op == op) & (data.jobs.dtype == dtype) & (data.jobs["size"] == size)]
+    floor = jobs[jobs["mode"] == mode]["floors.empty_kernel"].median()
+    below = np.exp(data.values(row, metric).mean()) < FLOOR_FACTOR * floor
+    return f"below {FLOOR_FACTOR} times the timer's floor of {floor:.3g} us" if below else ""
+
+
+def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
+    """Return log speedups by repeat, where both arms of the pair are there."""
+    own, other = data.values(row, metric), data.values((*row[:3], baseline), metric)
+    if own is None or other is None:
+        return None
+    pairs = (other - own).dropna()
+    return pairs if len(pairs) else None
+
+
+def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric: str):
+    """Return (mean log speedup over the sizes by repeat or None, sizes that are missing)."""
+    sizes = [s for o, d, s, m in data.rows if (o, d, m) == (op, dtype, mode)]
+    found = {s: _pairs(data, (op, dtype, s, mode), baseline, metric) for s in sizes}
+    status = {s: {data.status[(op, dtype, s, m)][0] for m in (mode, baseline)} for s in sizes}
+    missing = [s for s in sizes if found[s] is None or status[s] != {"ok"}]
+    if missing:
+        return None, missing
+    return pd.concat(list(found.values()), axis=1).dropna().mean(axis=1), []
+
+
+def _speedups(data: Data) -> tuple[pd.DataFrame, dict]:
+    """Return the table of speedups with verdicts, and the A/A arm's figures by metric."""
+    rows = []
+    for baseline in data.study["baselines"]:
+        for metric in data.metrics:
+            rows += [_speedup_row(data, row, baseline, metric) for row in data.rows if _comparable(data, row, baseline)]
+            rows += _all_rows(data, baseline, metric)
+    table = pd.DataFrame(rows, columns=SPEEDUPS.split()[1:])
+    controls = _controls(table, data)
+    table["p_holm"] = np.nan
+    # One family for each (baseline, metric); A/A and the means over sizes are families of their own.
+    families = ["baseline", "metric", table["mode"] == CONTROL, table["size"] == ALL]
+    for _, family in table.groupby(families):
+        table.loc[family.index, "p_holm"] = statistics.holm(family.p.to_numpy())
+    table["verdict"] = [_verdict(row, controls) for row in table.itertuples()]
+    return table, controls
+
+
+def _comparable(data: Data, row: tuple, baseline: str) -> bool:
+    return row[3] != baseline and (*row[:3], baseline) in data.status
+
+
+def _delta(data: Data, metric: str) -> float:
+    margins = data.study["equivalence"]
+    return margins.get(metric, margins["default"])
+
+
+def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
+    status, reason, _ = max((data.status[row], data.status[(*row[:3], baseline)]), key=lambda s: STATUSES.index(s[0]))
+    return _row(data, row, baseline, metric, _pairs(data, row, baseline, metric), status, reason)
+
+
+def _all_rows(data: Data, baseline: str, metric: str):
+    labels = dict.fromkeys((o, d, m) for o, d, s, m in data.rows if _comparable(data, (o, d, s, m), baseline))
+    for op, dtype, mode in labels:
+        sizes = [s for o, d, s, m in data.rows if (o, d, m) == (op, dtype, mode)]
+        if len(sizes) < 2:
+            continue
+        pairs, missing = _all_sizes(data, op, dtype, mode, baseline, metric)
+        statuses = [data.status[(op, dtype, s, m)][0] for s in sizes for m in (mode, baseline)]
+        status = max(statuses, key=STATUSES.index)
+        reason = f"not ok at {', '.join(missing)}" if missing else ""
+        yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, reason)
+
+
+def _row(data, row, baseline, metric, pairs, status, reason) -> list:
+    op, dtype, size, mode = row
+    delta = _delta(data, metric)
+    head = [op, dtype, size, mode, baseline, metric]
+    if pairs is None:
+        nothing = [np.nan] * 3
+        return [*head, 0, *nothing, np.nan, np.nan, "", "", status, reason, *nothing, delta]
+    logs = pairs.to_numpy()
+    found = statistics.interval(logs)
+    # The cause of a difference needs timers and kernel lists that not every study has; it is empty where unknown.
+    return [
+        *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status, reason,
+        *statistics.hodges_lehmann(logs), delta,
+    ]  # fmt: skip
+
+
+def _controls(table: pd.DataFrame, data: Data) -> dict:
+    """Return for each metric the 95th percentile of |speedup - 1| (on logs) of A/A, and whether δ stands the test."""
+    controls = {}
+    first = data.study["baselines"][0]
+    for metric in data.metrics:
+        arm = table[(table["mode"] == CONTROL) & (table.baseline == first) & (table.metric == metric)]
+        logs = np.abs(np.log(arm[(arm["size"] != ALL) & arm.speedup.notna()].speedup))
+        if len(logs):
+            p95 = float(np.expm1(np.quantile(logs, 0.95)))
+            controls[metric] = {"cells": len(logs), "p95": p95, "supports_delta": p95 <= _delta(data, metric)}
+    return controls
+
+
+def _verdict(row, controls: dict) -> str:
+    if row.status != "ok" or not row.n:
+        return ""
+    found = Interval(row.n, row.speedup, row.ci_low, row.ci_high, row.p)
+    supported = controls.get(row.metric, {}).get("supports_delta", True)
+    return statistics.verdict(found, row.p_holm, row.delta, supported)
+
+
+def _unsettled(data: Data) -> list[str]:
+    """Return the jobs whose warm-up never settled."""
+    rows = data.jobs[data.jobs.settled.eq(False)]
+    return ["/".join(map(str, r)) for r in rows[["op", "dtype", "size", "mode", "repeat"]].to_numpy()]

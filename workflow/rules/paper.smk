@@ -1,0 +1,96 @@
+# Paper: one text, two papers.
+#
+# needs  paper/ (text, published figures, bibliography, template), summary.json and figures of each machine
+# makes  paper/paper.pdf from the recorded studies alone, results/<machine>/paper.pdf with this machine beside them
+
+
+# Write what the text says about this machine.
+rule write_numbers:
+    input:
+        document="results/{machine}/summary.json",
+        published="paper/published.yaml",
+    output:
+        "results/{machine}/numbers.json",
+    log:
+        "results/{machine}/logs/write_numbers.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        local="--local",
+    shell:
+        "python workflow/scripts/write_numbers.py --document {input.document:q} --published {input.published:q}"
+        " {params.local} --output {output:q} > {log:q} 2>&1"
+
+
+use rule write_numbers as write_numbers_recorded with:
+    input:
+        document="results/rebuilt/{recorded}/summary.json",
+        published="paper/published.yaml",
+    output:
+        "results/rebuilt/{recorded}/numbers.json",
+    log:
+        "results/rebuilt/{recorded}/logs/write_numbers.log",
+    params:
+        local="",
+
+
+# Fill the numbers into the text.
+rule render_paper:
+    input:
+        text="paper/paper.md",
+        macros="paper/macros.md",
+        published="paper/published.yaml",
+        numbers=expand("{directory}/numbers.json", directory=recorded),
+    output:
+        "paper/build/paper.md",
+    log:
+        "paper/build/render_paper.log",
+    conda:
+        "../../envs/environment.yaml"
+    shell:
+        "python workflow/scripts/render_paper.py --text {input.text:q} --published {input.published:q}"
+        " --numbers {input.numbers:q} --output {output:q} > {log:q} 2>&1"
+
+
+use rule render_paper as render_local_paper with:
+    input:
+        text="paper/paper.md",
+        macros="paper/macros.md",
+        published="paper/published.yaml",
+        numbers=expand("{directory}/numbers.json", directory=[*recorded, study.results]),
+    output:
+        "results/{machine}/paper/paper.md",
+    log:
+        "results/{machine}/logs/render_paper.log",
+
+
+# Typeset the text.
+rule typeset_paper:
+    input:
+        text="paper/build/paper.md",
+        defaults="paper/pandoc.yaml",
+        template="paper/template.typ",
+        bibliography="paper/references.bib",
+        figures=expand("{directory}/figures/{figure}.svg", directory=recorded, figure=FIGURES),
+    output:
+        report("paper/paper.pdf", caption="../report/paper.rst", category="Paper"),
+    log:
+        "paper/build/typeset_paper.log",
+    conda:
+        "../../envs/environment.yaml"
+    shell:
+        "python workflow/scripts/typeset_paper.py --text {input.text:q} --defaults {input.defaults:q}"
+        " --output {output:q} > {log:q} 2>&1"
+
+
+use rule typeset_paper as typeset_local_paper with:
+    input:
+        text="results/{machine}/paper/paper.md",
+        defaults="paper/pandoc.yaml",
+        template="paper/template.typ",
+        bibliography="paper/references.bib",
+        figures=expand("{directory}/figures/{figure}.svg", directory=[*recorded, study.results], figure=FIGURES),
+    output:
+        report("results/{machine}/paper.pdf", caption="../report/paper.rst", category="Paper"),
+    log:
+        "results/{machine}/logs/typeset_paper.log",
