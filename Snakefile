@@ -7,6 +7,7 @@ snakemake paper                         only paper/paper.pdf, from the recorded 
 import json
 from pathlib import Path
 
+from kernelbench.figures import FIGURES
 from kernelbench.study import Study, refuse_duplicates
 
 # A --configfile replaces config.yaml; Snakemake would merge the two.
@@ -19,7 +20,8 @@ refuse_duplicates(workflow.configfiles)
 study = Study(config)
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 
-FIGURES = ["speedups", "times", "rates", "first_call", "published"]
+
+report: "workflow/report/workflow.rst"
 
 
 wildcard_constraints:

@@ -66,9 +66,10 @@ CONTROL = {"color": "0.55", "marker": "o", "markersize": 2.2}
 MEAN = "D"
 GREY, BAND = "0.45", "0.8"
 
-# A range over sizes, and an interval beside it.
+CEILING = {"color": GREY, "linewidth": 0.7, "linestyle": (0, (4, 2))}
+# A range over sizes, and a pale bar below it for an interval.
 RANGE = {"linewidth": 0.6, "marker": "|", "markersize": 4, "mew": 0.6}
-INTERVAL = {"elinewidth": 2.2, "mew": 0, "linestyle": "none"}
+INTERVAL, TINT = {"elinewidth": 4, "mew": 0, "linestyle": "none"}, 0.3
 
 ALL = "all"
 # The time metrics that figures show, with their names in full.
@@ -204,7 +205,7 @@ class _Data:
                 first = found.setdefault((row["status"], row["mode"]), [row["reason"], 0])
                 first[1] += 1
         notes = {}
-        for (status, mode), (reason, count) in found.items():
+        for (status, mode), (reason, count) in sorted(found.items(), key=lambda item: self.modes.index(item[0][1])):
             where = mode if count == cells[mode] else f"{mode} at {count} of {cells[mode]} cells"
             reason = textwrap.shorten(reason, 70, placeholder=" …")
             notes.setdefault((FATES.get(status, status), reason), []).append(where)
@@ -264,10 +265,15 @@ def _values(numbers: list) -> list[float]:
     return [nan if number is None else number[0] for number in numbers]
 
 
-def _ends(drawn) -> list[float]:
-    """Return values and bounds of all numbers in mappings of lists of them: what an axis must hold."""
+def _ends(drawn, reach: float = 3) -> list[float]:
+    """Return what an axis must hold of the numbers in mappings of lists of them.
+
+    That is every value, and its interval up to `reach` times the value or a `reach`-th of it: the
+    rest of a very wide one runs off the panel, else it would squeeze all others.
+    """
     lists = [numbers for modes in drawn for numbers in modes.values()]
-    return [value for numbers in lists for number in numbers if number for value in number[:3]]
+    found = [number for numbers in lists for number in numbers if number]
+    return [e for v, low, high, *_ in found for e in (v, max(low, v / reach), min(high, v * reach))]
 
 
 def _log_axis(axes, which: str, values, least: float = 1.0) -> None:
@@ -428,7 +434,9 @@ def _forest_panel(axis, data: _Data, panel, lines: dict, modes: list[str]) -> No
 
 
 def _deltas(data: _Data) -> dict[str, float]:
-    return {row["metric"]: row["delta"] for row in data.speedups if row["metric"] in data.metrics}
+    """Return the margin of equivalence of each time metric that has speedups."""
+    found = {row["metric"]: row["delta"] for row in data.speedups}
+    return {metric: found[metric] for metric in data.metrics if metric in found}
 
 
 def _forest_frame(figure, axes, data: _Data, modes: list[str]) -> None:
@@ -450,7 +458,7 @@ def _forest_frame(figure, axes, data: _Data, modes: list[str]) -> None:
         _key("hollow: equivalent or inconclusive", **dot, markerfacecolor="white"),
         _key(f"±δ: {', '.join(margins)}", color=BAND, marker="s", markersize=6),
     ]
-    _legend(figure, keys, 5)
+    _legend(figure, keys, min(5, ceil(len(keys) / 2)))
     note = data.missing()
     if note:
         # A legend without entries, since the layout makes room for legends and not for text.
@@ -498,11 +506,10 @@ def rates(document: dict):
     for (group, _), axis in axes.items():
         drawn.append(_curves(axis, data, group, metric[group]))
         ceiling = _ceiling(axis, data, group)
-        # Above the ceiling there is room for its label.
-        axis.set_ylim(0, max(*_ends(drawn[-1:]), ceiling * 1.25) * 1.05)
+        axis.set_ylim(0, max(*_ends(drawn[-1:], reach=1.3), ceiling) * 1.06)
         axis.set_ylabel(RATES[_bound(data, group)][1], labelpad=2)
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    _legend(figure, _drawn_keys(data, drawn), 6)
+    _legend(figure, [*_drawn_keys(data, drawn), _key("ceiling of the machine", **CEILING)], 7)
     return figure
 
 
@@ -519,18 +526,12 @@ def _ceiling(axis, data: _Data, group: tuple[str, str]) -> float:
         return 0
     _, unit, divisor = RATES[bound]
     rate = best["rate"] / divisor
-    axis.axhline(rate, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)))
-    axis.annotate(
-        f"{best['op']} {_long(best['size'])}\n{rate:,.{0 if rate >= 100 else 1}f} {unit}",
-        (0.03, rate),
-        (0, 1.5),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        fontsize=6.5,
-        color=GREY,
-        va="bottom",
-        linespacing=1.0,
-    )
+    axis.axhline(rate, **CEILING)
+    axis.set_title(axis.get_title(), pad=12, fontweight="bold")
+    # Above the panel, since a small input can stay in a cache and cross the line.
+    figures = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+    text = f"{best['op']} {_long(best['size'])}: {figures} {unit}"
+    axis.text(0.5, 1.03, text, transform=axis.transAxes, fontsize=6.5, color=GREY, ha="center")
     return rate
 
 
@@ -575,18 +576,19 @@ def published(document: dict, published: dict):
         _strip(axis, lines, op)
         found = [((known["mean"],) * 3, [known["low"], known["high"]])]
         found += [_over_sizes(data, op, published, metric) for metric in data.metrics]
-        for line, (mean, ends_) in enumerate(found):
+        for line, (mean, span) in enumerate(found):
             style = {"color": "black", "marker": "s"} if line == 0 else own
-            axis.plot(ends_, [line] * len(ends_), color=style["color"], **RANGE)
-            _bars(axis, [mean[0] if mean else nan], [line], [mean], "x", **style, **INTERVAL)
-            ends += [*ends_, *(mean or ())[:3]]
+            tint = (style["color"], TINT)
+            _bars(axis, _values([mean]), [line], [mean], "x", ecolor=tint, **style, **INTERVAL)
+            axis.plot(span, [line] * len(span), color=style["color"], **RANGE)
+            ends += [*span, *_ends([{op: [mean]}])]
     _log_axis(axes.flat, "x", ends, least=4)
     axes[-1, 0].set_xlabel(f"speedup of {published['mode']} over {published['baseline']}")
     keys = [
         _key(f"mean, {published['machine']}", color="black", marker="s", mew=0),
         _key("range over the sizes", color=GREY, linestyle="-", **RANGE),
         _key(f"mean, {data.machine}", **own, mew=0),
-        _key("its 95 % interval", color=own["color"], linestyle="-", linewidth=2.2),
+        _key("its 95 % interval", color=(own["color"], TINT), linestyle="-", linewidth=4),
     ]
     _legend(figure, keys, 2)
     return figure

@@ -46,10 +46,10 @@ def visible_gpu(library) -> object:
     return library.nvmlDeviceGetHandleByUUID(first)
 
 
-def _ask(function, *arguments):
-    """Return NVML's answer, None where this GPU or driver does not answer."""
+def _ask(library, question: str, *arguments):
+    """Return NVML's answer, None where this GPU, driver or version of NVML does not answer."""
     try:
-        answer = function(*arguments)
+        answer = getattr(library, f"nvml{question}")(*arguments)
     except Exception:
         return None
     return answer.decode() if isinstance(answer, bytes) else answer
@@ -61,14 +61,14 @@ def gpu_state() -> dict | None:
         if library is None:
             return None
         gpu = visible_gpu(library)
-        power = _ask(library.nvmlDeviceGetPowerUsage, gpu)
-        processes = _ask(library.nvmlDeviceGetComputeRunningProcesses, gpu)
+        power = _ask(library, "DeviceGetPowerUsage", gpu)
+        processes = _ask(library, "DeviceGetComputeRunningProcesses", gpu)
         return {
-            "sm_clock": _ask(library.nvmlDeviceGetClockInfo, gpu, library.NVML_CLOCK_SM),
-            "memory_clock": _ask(library.nvmlDeviceGetClockInfo, gpu, library.NVML_CLOCK_MEM),
-            "temperature": _ask(library.nvmlDeviceGetTemperature, gpu, library.NVML_TEMPERATURE_GPU),
+            "sm_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_SM),
+            "memory_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_MEM),
+            "temperature": _ask(library, "DeviceGetTemperature", gpu, library.NVML_TEMPERATURE_GPU),
             "power": None if power is None else power / 1000,
-            "throttle_reasons": _ask(library.nvmlDeviceGetCurrentClocksThrottleReasons, gpu),
+            "throttle_reasons": _ask(library, "DeviceGetCurrentClocksThrottleReasons", gpu),
             "processes": None if processes is None else len(processes),
         }
 
@@ -79,14 +79,14 @@ def gpu() -> dict | None:
         if library is None:
             return None
         handle = visible_gpu(library)
-        memory = _ask(library.nvmlDeviceGetMemoryInfo, handle)
+        memory = _ask(library, "DeviceGetMemoryInfo", handle)
         return {
-            "name": _ask(library.nvmlDeviceGetName, handle),
-            "uuid": _ask(library.nvmlDeviceGetUUID, handle),
+            "name": _ask(library, "DeviceGetName", handle),
+            "uuid": _ask(library, "DeviceGetUUID", handle),
             "memory": memory and memory.total,
-            "driver": _ask(library.nvmlSystemGetDriverVersion),
-            "max_sm_clock": _ask(library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_SM),
-            "max_memory_clock": _ask(library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_MEM),
+            "driver": _ask(library, "SystemGetDriverVersion"),
+            "max_sm_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM),
+            "max_memory_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_MEM),
         }
 
 

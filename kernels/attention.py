@@ -1,0 +1,194 @@
+"""Scaled dot-product attention, softmax(q k^T * scale) v, forward only.
+
+FlashAttention (Dao et al., 2022, arXiv:2205.14135) in the order of FlashAttention-2 (Dao, 2023,
+arXiv:2307.08691): a program owns a tile of queries and walks over the keys, so the matrix of scores
+never leaves the chip. Maximum and sum of a row of scores are kept as in the online softmax of
+Milakov and Gimelshein (2018, arXiv:1805.02867), and the output is divided by the sum at the end.
+Scores are taken to base 2, with log2(e) folded into the scale. Keys come in two stretches: tiles
+that every query of the program sees whole, without a mask, then those that the diagonal or the end
+of the sequence cuts.
+"""
+
+import math
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+
+# (are tensor cores used?, head_dim) -> (queries per program, keys per step, warps, stages).
+# Without tensor cores registers bound the tiles.
+_TILES = {
+    (True, 16): (128, 64, 4, 3),
+    (True, 32): (128, 64, 8, 3),
+    (True, 64): (128, 64, 8, 3),
+    (True, 128): (128, 64, 8, 3),
+    (False, 16): (64, 32, 4, 2),
+    (False, 32): (64, 32, 4, 2),
+    (False, 64): (64, 32, 8, 2),
+    (False, 128): (32, 16, 4, 2),
+}
+_HEAD_DIMS = (16, 32, 64, 128)
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@triton.jit
+def _attend(
+    accumulator, total, top, q, query, k_ptr, v_ptr, first, stop, keys, scale, k_s, k_d, v_s, v_d,
+    HEAD: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Take in keys and values from `first` to `stop`; MASKED if not every query sees them all."""
+    dim = tl.arange(0, HEAD).to(tl.int64)
+    key = first + tl.arange(0, BLOCK_K)
+    wide = key.to(tl.int64)
+    k_ptrs = k_ptr + wide[None, :] * k_s + dim[:, None] * k_d
+    v_ptrs = v_ptr + wide[:, None] * v_s + dim[None, :] * v_d
+    step = tl.full([], BLOCK_K, tl.int64)
+    for _ in range(first, stop, BLOCK_K):
+        k = tl.load(k_ptrs, mask=(key < keys)[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
+        scores = tl.dot(q, k, input_precision="ieee")
+        if MASKED:
+            seen = (key < keys)[None, :]
+            if CAUSAL:
+                seen = seen & (key[None, :] <= query[:, None])
+            scores = tl.where(seen, scores, -float("inf"))
+        higher = tl.maximum(top, tl.max(scores, axis=1) * scale)
+        p = tl.exp2(scores * scale - higher[:, None])
+        shrink = tl.exp2(top - higher)
+        total = total * shrink + tl.sum(p, axis=1)
+        accumulator = accumulator * shrink[:, None]
+        v = tl.load(v_ptrs, mask=(key < keys)[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
+        accumulator = tl.dot(p.to(v.dtype), v, accumulator, input_precision="ieee")
+        top = higher
+        key += BLOCK_K
+        k_ptrs += step * k_s
+        v_ptrs += step * v_s
+    return accumulator, total, top
+
+
+@triton.jit
+def _attention_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, heads, queries, keys, scale,
+    q_b, q_h, q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
+    HEAD: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr, EVEN_K: tl.constexpr,
+):  # fmt: skip
+    # The tiles of one head follow each other and share its keys in the L2 cache; the last tile of
+    # a causal head has most to do and goes first, so that short ones fill the end.
+    tiles = tl.cdiv(queries, BLOCK_Q)
+    tile = tl.program_id(0) % tiles
+    if CAUSAL:
+        tile = tiles - 1 - tile
+    both = (tl.program_id(0) // tiles).to(tl.int64)
+    batch = both // heads
+    head = both % heads
+    k_ptr += batch * k_b + head * k_h
+    v_ptr += batch * v_b + head * v_h
+
+    query = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    wide = query.to(tl.int64)[:, None]
+    dim = tl.arange(0, HEAD).to(tl.int64)[None, :]
+    inside = (query < queries)[:, None]
+    q_at = batch * q_b + head * q_h + wide * q_s + dim * q_d
+    q = tl.load(q_ptr + q_at, mask=inside, other=0.0)
+
+    # The maximum starts at the lowest finite number, so that scores of -inf weigh 0, not NaN.
+    top = tl.full([BLOCK_Q], -3.4028234663852886e38, tl.float32)
+    total = tl.zeros([BLOCK_Q], dtype=tl.float32)
+    accumulator = tl.zeros([BLOCK_Q, HEAD], dtype=tl.float32)
+    stop = tl.minimum((tile + 1) * BLOCK_Q, keys) if CAUSAL else keys
+    whole = (tile * BLOCK_Q if CAUSAL else keys) // BLOCK_K * BLOCK_K
+    accumulator, total, top = _attend(
+        accumulator, total, top, q, query, k_ptr, v_ptr, 0, whole, keys, scale,
+        k_s, k_d, v_s, v_d, HEAD, BLOCK_K, CAUSAL, False,
+    )  # fmt: skip
+    if CAUSAL or not EVEN_K:
+        accumulator, total, top = _attend(
+            accumulator, total, top, q, query, k_ptr, v_ptr, whole, stop, keys, scale,
+            k_s, k_d, v_s, v_d, HEAD, BLOCK_K, CAUSAL, True,
+        )  # fmt: skip
+    o = (accumulator * (1.0 / total)[:, None]).to(o_ptr.dtype.element_ty)
+    tl.store(o_ptr + (both * queries + wide) * HEAD + dim, o, mask=inside)
+
+
+_INTERPRETED = not isinstance(_attention_kernel, triton.JITFunction)  # TRITON_INTERPRET=1
+
+
+@cache
+def _capability(device):
+    """Major compute capability of a CUDA device; that of an H200 on a CPU."""
+    return torch.cuda.get_device_capability(device)[0] if device.type == "cuda" else 9
+
+
+def _check(q, k, v, causal):
+    for name, t in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(t, torch.Tensor):
+            raise TypeError(f"{name} is a {type(t).__name__}; it must be a torch.Tensor")
+        if t.dtype not in _DTYPES:
+            raise TypeError(f"{name} has dtype {t.dtype}; allowed are float16, bfloat16, float32")
+        if t.dtype != q.dtype:
+            raise TypeError(f"{name} has dtype {t.dtype}; it must be that of q, {q.dtype}")
+        if not (t.is_cuda or _INTERPRETED):
+            raise ValueError(f"{name} is on {t.device}; it must be on a CUDA device")
+        if t.device != q.device:
+            raise ValueError(f"{name} is on {t.device}; it must be on that of q, {q.device}")
+        if t.dim() != 4:
+            shape = tuple(t.shape)
+            raise ValueError(f"{name} has shape {shape}; it must be (batch, heads, sequence, dim)")
+        if t.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{name} requires grad; this kernel is forward only: detach it or use no_grad()")
+    if q.shape[3] not in _HEAD_DIMS:
+        raise ValueError(f"q has head_dim {q.shape[3]}; allowed are {_HEAD_DIMS}")
+    want = (*q.shape[:2], k.shape[2], q.shape[3])
+    for name, t in (("k", k), ("v", v)):
+        if t.shape != want:
+            shape = tuple(t.shape)
+            raise ValueError(f"{name} has shape {shape}; for this q and k it must be {want}")
+    if causal and k.shape[2] != q.shape[2]:
+        raise ValueError(f"k has {k.shape[2]} keys; causal needs as many as queries, {q.shape[2]}")
+
+
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+) -> torch.Tensor:
+    """Scaled dot-product attention, `softmax(q @ k.mT * scale) @ v`, accumulated in float32.
+
+    q: (batch, heads, queries, head_dim); k, v: (batch, heads, keys, head_dim); all float16,
+    bfloat16 or float32, on one CUDA device, any strides. head_dim is 16, 32, 64 or 128. float32 is
+    IEEE single precision, never TF32. causal: query i sees keys 0 to i; then there must be as many
+    keys as queries. scale: a finite number, 1 / sqrt(head_dim) if None.
+
+    Returns a new contiguous tensor of the shape and dtype of `q`; zeros if there are no keys.
+
+    Raises TypeError if an argument is no tensor, or the dtypes differ or are others; ValueError if
+    a shape or device does not fit, `scale` is not finite, or a tensor requires grad while grad mode
+    is on.
+    """
+    _check(q, k, v, causal)
+    batch, heads, queries, head_dim = q.shape
+    keys = k.shape[2]
+    scale = head_dim**-0.5 if scale is None else scale
+    if not math.isfinite(scale):
+        raise ValueError(f"scale is {scale}; it must be finite")
+    if q.numel() == 0 or keys == 0:
+        return torch.zeros(q.shape, dtype=q.dtype, device=q.device)
+    if scale <= 0:
+        # The kernel scales the maximum of a row of scores, which needs a positive factor.
+        q, scale = (-q, -scale) if scale < 0 else (q * 0, 1.0)
+    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    # No tensor core is IEEE float32, and Triton uses none before compute capability 8.
+    tensor_cores = q.element_size() == 2 and _capability(q.device) >= 8
+    block_q, block_k, warps, stages = _TILES[tensor_cores, head_dim]
+    grid = (triton.cdiv(queries, block_q) * batch * heads,)
+    with torch.cuda.device_of(q):
+        _attention_kernel[grid](
+            q, k, v, o, heads, queries, keys, scale * math.log2(math.e),
+            *q.stride(), *k.stride(), *v.stride(),
+            head_dim, block_q, block_k, bool(causal), keys % block_k == 0,
+            num_warps=warps, num_stages=stages,
+        )  # fmt: skip
+    return o

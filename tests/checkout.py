@@ -1,0 +1,101 @@
+"""A copy of the checkout in which a test may run, change and break things."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+# A study of seconds: two ops, and one mode that cannot run on a CPU.
+TINY = {
+    "machine": "cpu-test",
+    "seed": 1,
+    "repeats": 2,
+    "dtypes": ["float32"],
+    "baselines": ["eager"],
+    "ops": {"softmax": {"rows": 64, "sizes": [128]}, "copy": {"sizes": ["1MiB"], "modes": ["eager"]}},
+    "modes": {
+        "eager": {"runner": "eager"},
+        "eager-control": {"runner": "eager"},
+        "compile": {"runner": "compile"},
+        "triton": {"runner": "kernel", "devices": ["cuda"]},
+    },
+    "sampling": {
+        "samples": 5,
+        "min_samples": 3,
+        "max_seconds": 0.1,
+        "warmup_window": 2,
+        "warmup_tolerance": 0.5,
+        "warmup_max_seconds": 0.2,
+    },
+    "threads": 2,
+    "equivalence": {"default": 0.03},
+    "recorded": [],
+}
+
+
+class Checkout:
+    """A copy of the project's files (not of what it built) at `path`, with commands that run in it."""
+
+    def __init__(self, path: Path, config: dict | None = None):
+        self.path = path
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+        for name in filter(None, names):
+            if (ROOT / name).is_file():
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / name, path / name)
+        if config:
+            self.configure(config)
+
+    def configure(self, config: dict) -> None:
+        """Make `config` the study of this checkout."""
+        (self.path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """Start Snakemake in a process group of its own."""
+        # The library of this copy, not of the checkout that is installed.
+        library = os.pathsep.join([str(self.path / "workflow"), str(self.path)])
+        return subprocess.Popen(
+            [sys.executable, "-m", "snakemake", "--cores", "1", "--resources", "gpu=1", *arguments],
+            cwd=self.path,
+            env={**os.environ, "PYTHONPATH": library, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str) -> str:
+        """Run Snakemake to its end and return what it printed; fail the test where it fails."""
+        process = self.start(*arguments)
+        output = process.communicate()[0]
+        assert process.returncode == 0, output
+        return output
+
+    def planned(self, *arguments: str) -> list[str]:
+        """Return the records that a dry run would measure."""
+        lines = self.run("--dry-run", *arguments).splitlines()
+        return [line.split("output: ")[1] for line in lines if "output: " in line and "/records/" in line]
+
+    def records(self) -> dict[str, float]:
+        """Return the records that are there, with the time they were written."""
+        return {str(p.relative_to(self.path)): p.stat().st_mtime for p in self.path.glob("results/*/records/**/*.json")}
+
+    def interrupt(self, how: signal.Signals, after: int) -> None:
+        """Start the study, send a signal to it and all its children once `after` records are there, and wait."""
+        process = self.start()
+        deadline = time.monotonic() + 120
+        while len(self.records()) < after:
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < deadline, "no record in two minutes"
+            time.sleep(0.05)
+        os.killpg(process.pid, how)
+        process.communicate()
+        assert process.returncode != 0

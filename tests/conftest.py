@@ -1,0 +1,20 @@
+"""Where there is no GPU, Triton's own library is loaded for its interpreter.
+
+Triton's functions choose between compiler and interpreter when they are first imported, so this
+comes before any test module. The variable is taken back, since processes that tests start should
+not inherit it; test_kernels.py sets it again for itself.
+"""
+
+import contextlib
+import os
+
+# Asks the driver without opening the GPU, so that a test may still fork.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
+import torch
+
+if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
+    os.environ["TRITON_INTERPRET"] = "1"
+    with contextlib.suppress(ImportError):
+        import triton.language  # noqa: F401
+    del os.environ["TRITON_INTERPRET"]

@@ -1,0 +1,217 @@
+"""The figures draw from any summary.json: with and without a GPU, without intervals, without numbers."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+import yaml
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from kernelbench import figures
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))
+CAPTIONS = (ROOT / "workflow" / "report" / "figure.rst").read_text(encoding="utf-8")
+OPS = {
+    "matmul": ["512", "4096"],
+    "softmax": ["1024", "16384", "32768", "65536"],
+    "layer_norm": ["256", "4096"],
+    "attention": ["128", "2048"],
+    "copy": ["1GiB"],
+}
+MODES = {
+    "eager": {"runner": "eager"},
+    "eager-control": {"runner": "eager"},
+    "compile": {"runner": "compile"},
+    "compile-max-autotune": {"runner": "compile", "mode": "max-autotune", "devices": ["cuda"]},
+    "triton": {"runner": "kernel", "devices": ["cuda"]},
+}
+SPEEDUP = {"eager-control": 1.001, "compile": 1.4, "compile-max-autotune": 0.7, "triton": 2.5}
+VERDICT = {"eager-control": "equivalent", "compile": "faster", "compile-max-autotune": "slower"}
+
+
+def document(gpu=True, repeats=10, missing=(), ops=OPS, modes=MODES, dtypes=("float16",)) -> dict:
+    """Return a summary.json of fixed values; `missing` modes are unsupported."""
+    metrics = {"device": "us", "latency": "us"} if gpu else {"latency": "us"}
+    metrics |= {"first_call": "s", "gbps": "GB/s", "tflops": "TFLOP/s"}
+    summary, speedups = [], []
+    for (op, sizes), dtype in itertools.product(ops.items(), dtypes):
+        for mode in modes if op != "copy" else ["eager"]:
+            gone = mode in missing
+            for size, metric in itertools.product(sizes, metrics):
+                value = (sizes.index(size) + 2) ** 2 * 10 / SPEEDUP.get(mode, 1)
+                row = _row(op, dtype, size, mode, metric, gone, repeats)
+                summary.append({**row, "unit": metrics[metric], **_number("estimate", value, row)})
+            for size, metric in itertools.product([*sizes, "all"], metrics):
+                if mode == "eager":
+                    continue
+                row = _row(op, dtype, size, mode, metric, gone, repeats)
+                row |= {"baseline": "eager", "delta": 0.03, "verdict": VERDICT.get(mode, "")}
+                speedups.append({**row, **_number("speedup", SPEEDUP.get(mode, 1), row)})
+    rate = {"op": "copy", "size": "1GiB", "mode": "eager", "rate": 4.2e6}
+    study = {"machine": "h200" if gpu else "cpu", "baselines": ["eager"], "modes": dict(modes)}
+    study["ops"] = {op: {"sizes": sizes, "workload": op if op in OPS else "softmax"} for op, sizes in ops.items()}
+    return {
+        "study": study,
+        "environment": {"gpu": {"name": "a GPU"} if gpu else None},
+        "ceilings": {dtype: {"memory": rate} for dtype in dtypes},
+        "control": {},
+        "summary": summary,
+        "speedups": speedups,
+    }
+
+
+def _row(op, dtype, size, mode, metric, gone, repeats) -> dict:
+    row = {"machine": "m", "op": op, "dtype": dtype, "size": size, "mode": mode, "metric": metric}
+    status = ("unsupported", "needs cuda, this machine is cpu") if gone else ("ok", "")
+    return {**row, "n": 0 if gone else repeats, "status": status[0], "reason": status[1]}
+
+
+def _number(name: str, value: float, row: dict) -> dict:
+    bounds = (value * 0.97, value * 1.03) if row["n"] > 1 else (None, None)
+    return {name: value if row["n"] else None, "ci_low": bounds[0], "ci_high": bounds[1]}
+
+
+DOCUMENTS = {
+    "gpu": document(),
+    "cpu": document(gpu=False, repeats=3),
+    "one repeat": document(repeats=1),
+    "unsupported modes": document(gpu=False, missing=["compile-max-autotune", "triton"]),
+    "no compile": document(missing=["compile"]),
+    "nothing ran": document(missing=list(MODES)),
+    "baseline only": document(modes={"eager": {"runner": "eager"}}),
+    "two dtypes": document(dtypes=("float16", "bfloat16")),
+    "one op": document(ops={"softmax": ["1024"]}),
+    "odd sizes": document(ops={"softmax": ["16x4096x64", "16x4096x4096", "16x64"]}),
+    "no rows": {**document(), "summary": [], "speedups": [], "ceilings": {}},
+}
+
+
+def texts(figure) -> list[str]:
+    """Return all text that the figure shows."""
+    FigureCanvasAgg(figure).draw()
+    found = figure.findobj(lambda artist: hasattr(artist, "get_text") and artist.get_visible())
+    return [artist.get_text() for artist in found if artist.get_text()]
+
+
+def draw(name: str, content: dict):
+    return figures.draw(name, content, PUBLISHED)
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_draws_within_its_page(name, kind, tmp_path):
+    figure = draw(name, DOCUMENTS[kind])
+    figures.save(figure, tmp_path / "figure.svg")
+    assert (tmp_path / "figure.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    width, height = figure.get_size_inches()
+    assert width in (figures.WIDE, figures.NARROW)
+    assert height <= 9
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_same_input_same_bytes(name, tmp_path):
+    first, second = tmp_path / "1.svg", tmp_path / "2.svg"
+    figures.save(draw(name, document()), first)
+    figures.save(draw(name, document()), second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["speedups", "times", "rates", "first_call"])
+def test_new_op_and_mode_appear(name):
+    ops = {**OPS, "softmax_wide": ["1024", "2048"]}
+    modes = {**MODES, "compile-dynamic": {"runner": "compile", "dynamic": True}}
+    known, grown = texts(draw(name, document())), texts(draw(name, document(ops=ops, modes=modes)))
+    for label in ("softmax_wide", "compile-dynamic"):
+        assert label not in known
+        assert label in grown
+
+
+def test_a_new_mode_leaves_the_colours_of_the_others():
+    grown = document(modes={**MODES, "compile-dynamic": {"runner": "compile", "dynamic": True}})
+    known, more = figures._Data(document()), figures._Data(grown)
+    styles = [tuple(sorted(more.style(mode).items())) for mode in more.modes]
+    assert styles[: len(MODES)] == [tuple(sorted(known.style(m).items())) for m in known.modes]
+    assert len(set(styles)) == len(styles)
+
+
+def test_rows_in_any_order_give_the_order_of_the_config():
+    content = document()
+    mixed = {**content, "summary": content["summary"][::-1], "speedups": content["speedups"][::-1]}
+    assert texts(draw("speedups", mixed)) == texts(draw("speedups", content))
+
+
+def test_what_did_not_run_is_named_with_its_reason():
+    note = " ".join(texts(draw("speedups", DOCUMENTS["unsupported modes"])))
+    assert "not run: compile-max-autotune, triton (needs cuda, this machine is cpu)" in note
+    assert "compile-max-autotune" not in texts(draw("times", DOCUMENTS["unsupported modes"]))
+
+
+@pytest.mark.parametrize("name", ["speedups", "times", "rates", "first_call"])
+def test_no_data_says_so(name):
+    assert any(text.startswith("h200: no ") for text in texts(draw(name, DOCUMENTS["nothing ran"])))
+
+
+def test_without_intervals_there_are_points_alone():
+    axis = draw("times", DOCUMENTS["one repeat"]).axes[0]
+    (segments, *_) = (bar.get_segments() for bar in axis.collections)
+    assert all(low[1] == high[1] for low, high in segments)
+
+
+def test_ceiling_is_in_the_units_of_the_axis():
+    content = document()
+    (softmax,) = (a for a in draw("rates", content).axes if a.get_title() == "softmax")
+    assert "copy 1GiB: 4,200 GB/s" in [text.get_text() for text in softmax.texts]
+    assert [line.get_ydata()[0] for line in softmax.lines if line.get_linestyle() == "--"] == [4200]
+
+
+def test_filled_marks_are_verdicts():
+    axis = draw("speedups", document()).axes[0]
+    faces = {line.get_color(): line.get_markerfacecolor() for line in axis.lines}
+    data = figures._Data(document())
+    for mode, filled in (("compile", True), ("compile-max-autotune", True), ("triton", False)):
+        colour = data.style(mode)["color"]
+        assert faces[colour] == (colour if filled else "white")
+
+
+def test_every_figure_has_a_caption():
+    for name in figures.FIGURES:
+        assert f'figure == "{name}"' in CAPTIONS
+
+
+def test_published_numbers_are_consistent():
+    assert {entry["claim"] for entry in PUBLISHED["ops"].values()} <= {
+        "faster",
+        "near parity",
+        "slower",
+    }
+    assert all(e["low"] < e["mean"] < e["high"] for e in PUBLISHED["ops"].values())
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu", "odd sizes"])
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_labels_are_neither_clipped_nor_on_top_of_each_other(name, kind):
+    figure = draw(name, DOCUMENTS[kind])
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    page = figure.bbox.expanded(1.001, 1.001)
+    assert all(box.containsx(edge) for box in [page] for edge in _horizontal_edges(figure, canvas))
+    for axis in figure.axes:
+        for labels in (axis.get_xticklabels(), axis.get_yticklabels()):
+            shown = [label for label in labels if label.get_visible() and label.get_text()]
+            boxes = [label.get_window_extent(canvas.get_renderer()) for label in shown]
+            turned = any(label.get_rotation() for label in shown)
+            pairs = itertools.pairwise(sorted(boxes, key=lambda box: (box.x0, box.y0)))
+            assert turned or not any(first.overlaps(second) for first, second in pairs)
+
+
+def _horizontal_edges(figure, canvas):
+    """Yield the left and right edges of all text that is shown."""
+    for axis in figure.axes:
+        if axis.axison:
+            box = axis.get_tightbbox(canvas.get_renderer())
+            yield from (box.x0, box.x1)
+    for artist in [*figure.legends, *figure.texts, figure._supxlabel]:
+        if artist is not None:
+            box = artist.get_window_extent(canvas.get_renderer())
+            yield from (box.x0, box.x1)

@@ -1,0 +1,615 @@
+"""The Triton kernels: as near to float64 as eager is. Interpreted on a CPU, compiled on a GPU.
+
+On the GPU: `pytest -m gpu`, which takes the study's shapes as well.
+"""
+
+import importlib
+import math
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("triton")
+
+CUDA = torch.cuda.is_available()
+
+# The interpreter computes with numpy, which warns of the infinities and NaN that are put in here.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
+
+
+def _import_kernels():
+    """The modules of the kernels, made for the interpreter where there is no GPU."""
+    if CUDA:
+        return _modules()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        # A test module collected before this one may have made them for the compiler.
+        for name in [n for n in sys.modules if n.split(".")[0] == "kernels"]:
+            del sys.modules[name]
+        return _modules()
+
+
+def _modules():
+    names = ("softmax", "layer_norm", "matmul", "attention")
+    return {name: importlib.import_module(f"kernels.{name}") for name in names}
+
+
+MODULES = _import_kernels()
+softmax = MODULES["softmax"].softmax
+layer_norm = MODULES["layer_norm"].layer_norm
+matmul = MODULES["matmul"].matmul
+attention = MODULES["attention"].attention
+
+gpu = [pytest.mark.gpu, pytest.mark.skipif(not CUDA, reason="needs a CUDA GPU")]
+cpu = pytest.mark.skipif(CUDA, reason="with a GPU here the kernels are compiled, not interpreted")
+DEVICES = [pytest.param("cpu", marks=cpu), pytest.param("cuda", marks=gpu)]
+DTYPES = [torch.float16, torch.bfloat16, torch.float32]
+HALF = torch.float16
+
+# One rounding unit of the output. For float32 four of them: there the arithmetic is no wider than
+# the output, so that each step rounds as much as the last one, and eager may round exactly (1 x 1).
+UNIT = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 4 * 2**-24}
+
+
+@pytest.fixture(autouse=True)
+def _interpreter(monkeypatch):
+    if not CUDA:
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+@pytest.fixture(params=DTYPES, ids=lambda d: str(d).removeprefix("torch."))
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def dot_dtype(device, dtype):
+    if device == "cpu" and dtype == torch.bfloat16:
+        pytest.skip("Triton's interpreter gives garbage for tl.dot in bfloat16")
+    return dtype
+
+
+def normal(*shape, dtype, device, seed=0):
+    generator = torch.Generator(device).manual_seed(seed)
+    return torch.randn(shape, generator=generator, device=device, dtype=torch.float32).to(dtype)
+
+
+def distance(out, reference):
+    size = reference.norm().item()
+    error = (out.double() - reference).norm().item()
+    return error / size if size else error
+
+
+def check(out, eager, reference):
+    """`out` is as near to the float64 `reference` as twice what `eager` is, plus a rounding."""
+    assert out.shape == eager.shape and out.dtype == eager.dtype and out.device == eager.device
+    assert torch.equal(out.isnan(), eager.isnan())
+    assert torch.equal(out == math.inf, eager == math.inf)
+    assert torch.equal(out == -math.inf, eager == -math.inf)
+    unit = UNIT[out.dtype]
+    finite = eager.isfinite()
+    out, eager, reference = (t.double().where(finite, 0.0) for t in (out, eager, reference))
+    assert distance(out, reference) <= 2 * distance(eager, reference) + unit
+
+
+def check_softmax(x):
+    check(softmax(x), torch.softmax(x, -1), torch.softmax(x.double(), -1))
+
+
+def check_layer_norm(x, weight, bias, eps=1e-5):
+    shape = x.shape[-1:]
+    eager = F.layer_norm(x, shape, weight, bias, eps)
+    reference = F.layer_norm(x.double(), shape, weight.double(), bias.double(), eps)
+    check(layer_norm(x, weight, bias, eps), eager, reference)
+
+
+def check_matmul(a, b):
+    # Dense copies for eager: cuBLAS reads out of bounds where a stride is 2^30.
+    check(matmul(a, b), a.contiguous() @ b.contiguous(), a.double() @ b.double())
+
+
+def check_attention(q, k, v, causal=False, scale=None):
+    reference = formula(q.double(), k.double(), v.double(), causal, scale)
+    finite = all(t.isfinite().all() for t in (q, k, v))
+    if not finite or (scale is not None and scale <= 0):
+        # Here torch's own kernels disagree with each other.
+        eager = formula(q, k, v, causal, scale)
+    else:
+        eager = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+    check(attention(q, k, v, causal, scale), eager, reference)
+
+
+def formula(q, k, v, causal, scale):
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu_(1)
+        scores.masked_fill_(hidden, -math.inf)
+    return torch.softmax(scores, -1) @ v
+
+
+def affine(columns, dtype, device):
+    return [normal(columns, dtype=dtype, device=device, seed=s) for s in (1, 2)]
+
+
+# Ways to see a matrix or more through strides: from a maker of normal tensors to a view.
+VIEWS = {
+    "transposed": lambda make: make(37, 5).t(),
+    "every second column": lambda make: make(5, 74)[:, ::2],
+    "every second row": lambda make: make(10, 48)[::2],
+    "inner columns": lambda make: make(5, 48)[:, 1:34],
+    "one row, repeated": lambda make: make(1, 33).expand(4, 33),
+    "one column, repeated": lambda make: make(4, 1).expand(4, 33),
+    "permuted": lambda make: make(3, 33, 4).permute(2, 0, 1),
+    "permuted, last dimension strided": lambda make: make(3, 33, 4).transpose(1, 2).mT,
+}
+
+
+# softmax
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1),
+        (7, 1),
+        (1, 3),
+        (5, 3),
+        (129, 16),
+        (9, 257),
+        (3, 1000),
+        (2, 4096),
+        (2, 33000),
+        (2, 65536),
+        (5,),
+        (2, 3, 40),
+        (2, 1, 3, 7),
+    ],
+)
+def test_softmax(shape, dtype, device):
+    check_softmax(normal(*shape, dtype=dtype, device=device))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_softmax_of_a_view(view, device):
+    check_softmax(VIEWS[view](lambda *shape: normal(*shape, dtype=HALF, device=device)))
+
+
+@pytest.mark.parametrize("columns", [8, 300, 33000])
+def test_softmax_of_infinities_and_nan(columns, dtype, device):
+    x = normal(8, columns, dtype=dtype, device=device)
+    x[0] = -math.inf
+    x[1, : columns - 3] = -math.inf  # at 33,000 columns whole chunks, and they come first
+    x[2, 3:] = -math.inf
+    x[3, columns // 2] = math.inf
+    x[4, columns // 2] = math.nan
+    x[5, columns - 1] = -math.inf
+    x[6] = math.nan
+    check_softmax(x)
+
+
+@pytest.mark.parametrize("columns", [300, 33000])
+def test_softmax_of_large_values(columns, device):
+    x = normal(2, columns, dtype=torch.float32, device=device)
+    x[0] *= 1e38
+    x[1] = torch.finfo(torch.float32).min
+    check_softmax(x)
+
+
+# layer_norm
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1),
+        (7, 1),
+        (1, 3),
+        (5, 3),
+        (129, 16),
+        (9, 257),
+        (3, 1000),
+        (2, 4096),
+        (2, 20000),
+        (2, 33000),
+        (5,),
+        (2, 3, 40),
+        (2, 1, 3, 7),
+    ],
+)
+def test_layer_norm(shape, dtype, device):
+    x = normal(*shape, dtype=dtype, device=device)
+    check_layer_norm(x, *affine(shape[-1], dtype, device))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_layer_norm_of_a_view(view, device):
+    x = VIEWS[view](lambda *shape: normal(*shape, dtype=HALF, device=device))
+    check_layer_norm(x, *affine(x.shape[-1], HALF, device))
+
+
+def test_layer_norm_with_strided_weight_and_bias(device):
+    x = normal(4, 40, dtype=HALF, device=device)
+    weight, bias = affine(80, HALF, device)
+    check_layer_norm(x, weight[::2], bias[:1].expand(40))
+
+
+@pytest.mark.parametrize("columns", [64, 20000])
+def test_layer_norm_does_not_cancel(columns, device):
+    """Rows of a mean a thousand times their deviation, which E[x^2] - E[x]^2 would drown."""
+    x = normal(4, columns, dtype=torch.float32, device=device) + 1000
+    weight, bias = affine(columns, torch.float32, device)
+    reference = F.layer_norm(x.double(), (columns,), weight.double(), bias.double())
+    # The mean itself rounds to 2^-24 of 1000; what cancels would be off by a thousand times as much.
+    assert distance(layer_norm(x, weight, bias).double(), reference) <= 1000 * 2**-24
+
+
+@pytest.mark.parametrize("columns", [64, 20000])
+def test_layer_norm_of_constant_rows(columns, device):
+    x = torch.full((3, columns), 2.0, device=device)
+    check_layer_norm(x, *affine(columns, torch.float32, device), eps=1e-3)
+
+
+@pytest.mark.parametrize("columns", [64, 20000])
+def test_layer_norm_of_infinities_and_nan(columns, dtype, device):
+    x = normal(4, columns, dtype=dtype, device=device)
+    x[0, 5], x[1, 6], x[2, columns - 1] = math.inf, -math.inf, math.nan
+    check_layer_norm(x, *affine(columns, dtype, device))
+
+
+# matmul
+
+
+@pytest.mark.parametrize(
+    "m, k, n",
+    [
+        (1, 1, 1),
+        (1, 257, 1),
+        (3, 3, 3),
+        (1, 64, 100),
+        (100, 64, 1),
+        (33, 1000, 17),
+        (64, 128, 96),
+        (257, 65, 130),
+    ],
+)
+def test_matmul(m, k, n, dot_dtype, device):
+    a = normal(m, k, dtype=dot_dtype, device=device)
+    check_matmul(a, normal(k, n, dtype=dot_dtype, device=device, seed=1))
+
+
+@pytest.mark.parametrize("view", [name for name in VIEWS if "permuted" not in name])
+def test_matmul_of_views(view, device):
+    a = VIEWS[view](lambda *shape: normal(*shape, dtype=HALF, device=device))
+    b = VIEWS[view](lambda *shape: normal(*shape, dtype=HALF, device=device, seed=1))
+    check_matmul(a, b.t())
+    check_matmul(a.t(), b)
+
+
+TILES = sorted({tile for row in MODULES["matmul"]._TILES.values() for tile in row})
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_matmul_in_every_tile(tile, device, monkeypatch):
+    module = MODULES["matmul"]
+    if device == "cuda" and torch.cuda.get_device_capability()[0] < 9:
+        pytest.skip("the largest tiles need the shared memory of an H100 or H200")
+    monkeypatch.setattr(module, "_tile", lambda *_: tile)
+    a = normal(tile[0] + 3, 2 * tile[2] + 1, dtype=HALF, device=device)
+    check_matmul(a, normal(2 * tile[2] + 1, tile[1] + 5, dtype=HALF, device=device, seed=1))
+
+
+def test_matmul_groups_cover_every_tile(device, monkeypatch):
+    """More rows of tiles than a group, not a multiple of it."""
+    monkeypatch.setattr(MODULES["matmul"], "_tile", lambda *_: (16, 16, 16, 4, 2))
+    a = normal(11 * 16, 16, dtype=HALF, device=device)
+    check_matmul(a, normal(16, 3 * 16 - 1, dtype=HALF, device=device, seed=1))
+
+
+def test_matmul_passes_infinities_and_nan(device):
+    a = normal(40, 70, dtype=HALF, device=device)
+    b = normal(70, 50, dtype=HALF, device=device, seed=1).abs()
+    a[0, 0], a[1, 1], a[39, 69] = math.inf, math.nan, -math.inf
+    check_matmul(a, b)
+
+
+def test_matmul_without_k_is_zero(device):
+    out = matmul(torch.ones(3, 0, device=device), torch.ones(0, 4, device=device))
+    assert torch.equal(out, torch.zeros(3, 4, device=device))
+
+
+# attention
+
+
+def qkv(batch, heads, queries, keys, dim, dtype, device):
+    lengths = (queries, keys, keys)
+    return [
+        normal(batch, heads, length, dim, dtype=dtype, device=device, seed=seed) for seed, length in enumerate(lengths)
+    ]
+
+
+@pytest.mark.parametrize("dim", [16, 32, 64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_head_dims(dim, causal, dot_dtype, device):
+    check_attention(*qkv(1, 2, 130, 130, dim, dot_dtype, device), causal)
+
+
+@pytest.mark.parametrize("length", [1, 3, 63, 64, 65, 128, 257])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_lengths(length, causal, dot_dtype, device):
+    check_attention(*qkv(2, 1, length, length, 16, dot_dtype, device), causal)
+
+
+@pytest.mark.parametrize("queries, keys", [(1, 100), (100, 1), (5, 257), (200, 64)])
+def test_attention_with_other_keys_than_queries(queries, keys, dot_dtype, device):
+    check_attention(*qkv(1, 2, queries, keys, 32, dot_dtype, device))
+
+
+@pytest.mark.parametrize("scale", [1, 0.3, 0.0, -0.5])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_scale(scale, causal, device):
+    check_attention(*qkv(1, 2, 70, 70, 16, torch.float32, device), causal, scale)
+
+
+def test_attention_of_views(device):
+    q, k, v = (t.transpose(1, 2) for t in qkv(2, 40, 3, 3, 32, HALF, device))  # sequence first
+    check_attention(q, k, v)
+    wide = qkv(2, 3, 40, 40, 64, HALF, device)
+    check_attention(*(t[..., ::2] for t in wide), causal=True)
+    check_attention(wide[0][:, :, ::2, :32], *(t[:, :, 3:, 16:48] for t in wide[1:]))
+    q, k, v = qkv(1, 1, 16, 16, 16, HALF, device)
+    check_attention(q.mT, k.mT.expand(1, 1, 16, 16), v.mT)
+    check_attention(*(t.expand(2, 3, 16, 16) for t in (q, k, v)))
+
+
+def test_attention_keeps_a_nan_to_its_row(device):
+    q, k, v = qkv(1, 1, 40, 40, 16, torch.float32, device)
+    q[0, 0, 7, 3] = math.nan
+    check_attention(q, k, v)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_gives_no_weight_to_scores_of_minus_infinity(causal, device):
+    """A whole first tile of keys of weight 0, which must not poison the ones after it."""
+    q, k, v = qkv(1, 1, 150, 150, 16, torch.float32, device)
+    q = q.abs()
+    k[0, 0, 1:100, 2] = -math.inf
+    check_attention(q, k, v, causal)
+    if not causal:
+        k[0, 0, 0, 2] = -math.inf
+        check_attention(q, k, v, causal)
+
+
+# all
+
+
+def test_the_package_offers_the_functions():
+    package = importlib.import_module("kernels")
+    for name in MODULES:
+        assert getattr(package, name) is getattr(MODULES[name], name)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0), (2, 0, 3)])
+def test_empty_rows(shape, device):
+    x = torch.empty(shape, device=device)
+    weight = torch.ones(shape[-1], device=device)
+    assert softmax(x).shape == layer_norm(x, weight, weight).shape == shape
+
+
+@pytest.mark.parametrize("m, k, n", [(0, 3, 4), (3, 4, 0), (0, 0, 0)])
+def test_empty_matmul(m, k, n, device):
+    assert matmul(torch.ones(m, k, device=device), torch.ones(k, n, device=device)).shape == (m, n)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 5, 16), (2, 0, 5, 16), (2, 2, 0, 16)])
+def test_empty_attention(shape, device):
+    q = torch.ones(shape, device=device)
+    assert attention(q, q, q).shape == attention(q, q, q, causal=True).shape == shape
+
+
+def test_attention_without_keys_is_zero(device):
+    q, k = torch.ones(1, 2, 3, 16, device=device), torch.ones(1, 2, 0, 16, device=device)
+    assert torch.equal(attention(q, k, k), torch.zeros_like(q))
+
+
+def test_offsets_pass_two_to_the_31(device):
+    """Strides of 2^30 fit into 32 bits, twice that does not; nothing between rows is touched."""
+    try:
+        storage = torch.empty(2**31 + 16, dtype=HALF, device=device)
+    except RuntimeError:
+        pytest.skip("cannot reserve 4 GiB")
+    x = storage.as_strided((3, 16), (2**30, 1))
+    x.copy_(normal(3, 16, dtype=HALF, device=device))
+    check_softmax(x)
+    check_layer_norm(x, *affine(16, HALF, device))
+    b = normal(16, 8, dtype=HALF, device=device)
+    check_matmul(x, b)
+    check_matmul(x.t(), b[:3])
+    check_matmul(b.t(), x.t())
+    check_attention(*(x[None, None],) * 3)
+    check_attention(*(x[None, :, None],) * 3)
+
+
+def test_no_grad_lets_tensors_that_require_grad_through(device):
+    x = torch.randn(4, 16, device=device, requires_grad=True)
+    with torch.no_grad():
+        assert not softmax(x).requires_grad
+
+
+# What is refused: (call, exception, part of the message), on tensors X (2, 3) and Q (1, 2, 3, 16).
+
+X, W, Q = torch.ones(2, 3), torch.ones(3), torch.ones(1, 2, 3, 16)
+META = {"device": "meta"}
+
+
+def grad(t):
+    return t.clone().requires_grad_()
+
+
+REFUSED = {
+    "softmax": [
+        (lambda: softmax([1.0]), TypeError, "x is a list"),
+        (lambda: softmax(X.double()), TypeError, "x has dtype torch.float64"),
+        (lambda: softmax(X.int()), TypeError, "x has dtype torch.int32"),
+        (lambda: softmax(torch.tensor(1.0)), ValueError, "x has no dimension"),
+        (lambda: softmax(grad(X)), ValueError, "x requires grad"),
+    ],
+    "layer_norm": [
+        (lambda: layer_norm(None, W, W), TypeError, "x is a NoneType"),
+        (lambda: layer_norm(X, None, W), TypeError, "weight is a NoneType"),
+        (lambda: layer_norm(X, W, 1.0), TypeError, "bias is a float"),
+        (lambda: layer_norm(X.double(), W, W), TypeError, "x has dtype torch.float64"),
+        (lambda: layer_norm(X, W.half(), W), TypeError, "weight has dtype torch.float16"),
+        (lambda: layer_norm(X, W, W.half()), TypeError, "bias has dtype torch.float16"),
+        (lambda: layer_norm(X[0, 0], W, W), ValueError, "x has no dimension"),
+        (lambda: layer_norm(X, W[:2], W), ValueError, r"weight has shape \(2,\).*\(3,\)"),
+        (lambda: layer_norm(X, W, X), ValueError, r"bias has shape \(2, 3\).*\(3,\)"),
+        (lambda: layer_norm(X, W.to(**META), W), ValueError, "weight is on meta.*cpu"),
+        (lambda: layer_norm(X, W, W, -1.0), ValueError, "eps is -1.0"),
+        (lambda: layer_norm(X, W, W, math.nan), ValueError, "eps is nan"),
+        (lambda: layer_norm(grad(X), W, W), ValueError, "x requires grad"),
+        (lambda: layer_norm(X, grad(W), W), ValueError, "weight requires grad"),
+        (lambda: layer_norm(X, W, grad(W)), ValueError, "bias requires grad"),
+    ],
+    "matmul": [
+        (lambda: matmul(1, X), TypeError, "a is a int"),
+        (lambda: matmul(X, 1), TypeError, "b is a int"),
+        (lambda: matmul(X.long(), X), TypeError, "a has dtype torch.int64"),
+        (lambda: matmul(X, X.t().half()), TypeError, "b has dtype torch.float16.*float32"),
+        (lambda: matmul(W, X), ValueError, r"a has shape \(3,\)"),
+        (lambda: matmul(X, Q), ValueError, r"b has shape \(1, 2, 3, 16\)"),
+        (lambda: matmul(X, X), ValueError, "b has 2 rows; a has 3"),
+        (lambda: matmul(X, X.t().to(**META)), ValueError, "b is on meta.*cpu"),
+        (lambda: matmul(grad(X), X.t()), ValueError, "a requires grad"),
+        (lambda: matmul(X, grad(X.t())), ValueError, "b requires grad"),
+    ],
+    "attention": [
+        (lambda: attention(0, Q, Q), TypeError, "q is a int"),
+        (lambda: attention(Q, 0, Q), TypeError, "k is a int"),
+        (lambda: attention(Q.double(), Q, Q), TypeError, "q has dtype torch.float64"),
+        (lambda: attention(Q, Q.half(), Q), TypeError, "k has dtype torch.float16"),
+        (lambda: attention(Q, Q, Q.half()), TypeError, "v has dtype torch.float16"),
+        (lambda: attention(Q[0], Q, Q), ValueError, r"q has shape \(2, 3, 16\)"),
+        (lambda: attention(Q, Q, Q[0]), ValueError, r"v has shape \(2, 3, 16\)"),
+        (lambda: attention(*(Q[..., :8],) * 3), ValueError, "q has head_dim 8.*16, 32, 64, 128"),
+        (lambda: attention(*(Q.repeat(1, 1, 1, 16),) * 3), ValueError, "q has head_dim 256"),
+        (lambda: attention(Q, Q[:, :1], Q), ValueError, "k has shape"),
+        (lambda: attention(Q, Q, Q[:, :, :2]), ValueError, "v has shape"),
+        (lambda: attention(Q, Q.repeat(1, 1, 1, 2), Q), ValueError, "k has shape"),
+        (lambda: attention(Q, Q.to(**META), Q), ValueError, "k is on meta.*cpu"),
+        (lambda: attention(Q[:, :, :2], Q, Q, causal=True), ValueError, "k has 3 keys.*2"),
+        (lambda: attention(Q, Q, Q, scale=math.inf), ValueError, "scale is inf"),
+        (lambda: attention(grad(Q), Q, Q), ValueError, "q requires grad"),
+        (lambda: attention(Q, Q, grad(Q)), ValueError, "v requires grad"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [pytest.param(*c, id=f"{name}: {c[2]}") for name, cases in REFUSED.items() for c in cases],
+)
+def test_refused(call, error, message, monkeypatch):
+    for module in MODULES.values():
+        monkeypatch.setattr(module, "_INTERPRETED", True)  # else a CPU tensor is refused first
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_cpu_tensor_is_refused_by_the_compiled_kernel(name, monkeypatch):
+    monkeypatch.setattr(MODULES[name], "_INTERPRETED", False)
+    inputs = {"softmax": (X,), "layer_norm": (X, W, W), "matmul": (X, X.t()), "attention": (Q,) * 3}
+    with pytest.raises(ValueError, match="is on cpu; it must be on a CUDA device"):
+        getattr(MODULES[name], name)(*inputs[name])
+
+
+# On a GPU only: the shapes of the study, and large odd ones.
+
+
+def mark_gpu(test):
+    for mark in gpu:
+        test = mark(test)
+    return test
+
+
+@mark_gpu
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (8192, 1024),
+        (8192, 4096),
+        (8192, 16384),
+        (8192, 32768),
+        (8192, 65536),
+        (1000, 50257),
+        (100003, 31),
+    ],
+)
+def test_softmax_on_gpu(shape, dtype):
+    check_softmax(normal(*shape, dtype=dtype, device="cuda"))
+
+
+@mark_gpu
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (16384, 256),
+        (16384, 512),
+        (16384, 1024),
+        (16384, 2048),
+        (16384, 4096),
+        (16384, 8192),
+        (1000, 16384),
+        (1000, 50257),
+        (100003, 31),
+    ],
+)
+def test_layer_norm_on_gpu(shape, dtype):
+    x = normal(*shape, dtype=dtype, device="cuda")
+    check_layer_norm(x, *affine(shape[1], dtype, "cuda"))
+
+
+@mark_gpu
+@pytest.mark.parametrize(
+    "m, k, n",
+    [
+        (512, 512, 512),
+        (1024, 1024, 1024),
+        (2048, 2048, 2048),
+        (4096, 4096, 4096),
+        (1000, 1000, 1000),
+        (4096, 1000, 4096),
+        (2049, 1023, 4097),
+        (1, 4096, 4096),
+        (4096, 64, 16),
+    ],
+)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_on_gpu(m, k, n, layout, dtype):
+    a = normal(*((m, k) if layout[0] == "n" else (k, m)), dtype=dtype, device="cuda")
+    b = normal(*((k, n) if layout[1] == "n" else (n, k)), dtype=dtype, device="cuda", seed=1)
+    check_matmul(a if layout[0] == "n" else a.t(), b if layout[1] == "n" else b.t())
+
+
+@mark_gpu
+@pytest.mark.parametrize("length", [128, 256, 512, 1000, 1024, 2048])
+@pytest.mark.parametrize("dim", [16, 32, 64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_on_gpu(length, dim, causal, dtype):
+    check_attention(*qkv(8, 16, length, length, dim, dtype, "cuda"), causal)
+
+
+@mark_gpu
+def test_on_a_gpu_that_is_not_the_current_one():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    check_softmax(normal(40, 300, dtype=HALF, device="cuda:1"))
+    check_matmul(*(normal(64, 64, dtype=HALF, device="cuda:1", seed=s) for s in (0, 1)))

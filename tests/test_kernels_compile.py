@@ -1,0 +1,246 @@
+"""What the Triton kernels compile to, without a GPU: instructions in the PTX, spills, memory.
+
+One child process, in which Triton compiles rather than interprets, builds every case with the
+constants that the functions pick, and prints what it found: run this file to see it.
+"""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Compute capability -> what the kernels ask of a GPU: capability, multiprocessors, shared memory.
+GPUS = {90: (9, 132, 232448), 80: (8, 108, 166912), 75: (7, 40, 65536)}
+
+SHAPES = {
+    "softmax": {f"{n}": [(8192, n)] for n in (256, 1024, 4096, 16384, 32768, 65536)},
+    "layer_norm": {f"{n}": [(16384, n), (n,), (n,)] for n in (256, 1024, 4096, 16384, 32768)},
+    "matmul": {f"{n}": [(n, n), (n, n)] for n in (512, 1024, 4096)},
+    "attention": {f"{d}": [(8, 16, 2048, d)] * 3 for d in (32, 64, 128)},
+}
+# A size of one becomes a constant of the kernel.
+SHAPES["softmax"]["one"] = [(1, 1)]
+SHAPES["layer_norm"]["one"] = [(1, 1), (1,), (1,)]
+SHAPES["matmul"]["one"] = [(1, 1), (1, 1)]
+SHAPES["attention"]["one"] = SHAPES["attention"]["one causal"] = [(1, 1, 1, 16)] * 3
+SHAPES["matmul"]["1000"] = [(1000, 1000), (1000, 1000)]
+SHAPES["attention"]["64 causal"] = SHAPES["attention"]["64"]
+
+CASES = [
+    (gpu, op, size, dtype)
+    for gpu in GPUS
+    for op, sizes in SHAPES.items()
+    for size in sizes
+    for dtype in ("float16", "bfloat16", "float32")
+    if (gpu, dtype) != (75, "bfloat16")  # such a GPU has none
+]
+
+
+def name(gpu, op, size, dtype):
+    return f"sm_{gpu} {op} {size} {dtype}"
+
+
+# In the child process
+
+
+class Recorder:
+    """Stands in for a kernel and keeps what it would have been launched with."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.launches = []
+
+    def __getitem__(self, grid):
+        return lambda *args, **options: self.launches.append((self.kernel, args, options))
+
+
+def launch(gpu, op, size, dtype, patch):
+    """The kernel, arguments and options with which `op` would start on that GPU."""
+    import torch
+    import triton
+
+    module = importlib.import_module(f"kernels.{op}")
+    kernels = {k: v for k, v in vars(module).items() if isinstance(v, triton.JITFunction)}
+    recorders = [Recorder(kernel) for kernel in kernels.values()]
+    for attribute, recorder in zip(kernels, recorders, strict=True):
+        patch.setattr(module, attribute, recorder)
+    patch.setattr(module, "_INTERPRETED", True)  # or tensors without a GPU are refused
+    patch.setattr(module, "_limits", lambda _: GPUS[gpu], raising=False)
+    patch.setattr(module, "_capability", lambda _: GPUS[gpu][0], raising=False)
+    shapes = SHAPES[op][size]
+    tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in shapes]
+    getattr(module, op)(*tensors, **({"causal": True} if "causal" in size else {}))
+    (found,) = [launched for recorder in recorders for launched in recorder.launches]
+    return found
+
+
+def source(kernel, args):
+    """The kernel specialised as a launch would: ones are constants, multiples of 16 are marked."""
+    import torch
+    from triton.compiler import ASTSource
+
+    pointers = {torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32"}
+    signature, constants, marks = {}, {}, {}
+    for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True)):
+        if parameter.is_constexpr or (isinstance(value, int) and value == 1):
+            signature[parameter.name] = "constexpr"
+            constants[(i,)] = value
+            continue
+        if isinstance(value, torch.Tensor):
+            signature[parameter.name] = pointers[value.dtype]
+        elif isinstance(value, float):
+            signature[parameter.name] = "fp32"
+        else:
+            signature[parameter.name] = "i32" if value < 2**31 else "i64"
+        if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
+            marks[(i,)] = [["tt.divisibility", 16]]
+    return ASTSource(kernel, signature, constants, marks)
+
+
+def stack(cubin):
+    """Bytes of local memory per thread, which is spilled registers; None if it cannot be read."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    if not tool.exists():
+        return None
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [tool, "--dump-resource-usage", file.name]
+        usage = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return sum(int(size) for size in re.findall(r"(?:STACK|LOCAL):(\d+)", usage))
+
+
+def build(gpu, op, size, dtype):
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    with pytest.MonkeyPatch.context() as patch:
+        kernel, args, options = launch(gpu, op, size, dtype, patch)
+    target = GPUTarget("cuda", gpu, 32)
+    compiled = triton.compile(source(kernel, args), target=target, options=options)
+    ptx = compiled.asm["ptx"]
+    return {
+        "options": options,
+        "shared": compiled.metadata.shared,
+        "stack": stack(compiled.asm["cubin"]),
+        "wgmma": len(re.findall(r"wgmma\.mma_async", ptx)),
+        "mma": len(re.findall(r"\bmma\.sync", ptx)),
+        "tf32": len(re.findall(r"tf32", ptx)),
+        "load": len(re.findall(r"ld\.global", ptx)),
+        "load16": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
+        "store": len(re.findall(r"st\.global", ptx)),
+        "store16": len(re.findall(r"st\.global\S*\.v4\.b32", ptx)),
+        "copy": len(re.findall(r"cp\.async\.c[ag]", ptx)),
+        "copy16": len(re.findall(r"cp\.async\.cg[^;]*, 0x10\b", ptx)),
+    }
+
+
+# The tests
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    pytest.importorskip("triton")
+    cache = str(tmp_path_factory.mktemp("triton"))
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)]))
+    environment = os.environ | {"PYTHONPATH": path, "TRITON_CACHE_DIR": cache}
+    environment.pop("TRITON_INTERPRET", None)
+    command = [sys.executable, __file__]
+    child = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert child.returncode == 0, child.stderr
+    return json.loads(child.stdout)
+
+
+def cases(*, gpus=tuple(GPUS), ops=tuple(SHAPES), sizes=None, dtypes=("float16", "bfloat16")):
+    chosen = [
+        name(gpu, op, size, dtype)
+        for gpu, op, size, dtype in CASES
+        if gpu in gpus and op in ops and dtype in dtypes and (sizes is None or size in sizes)
+    ]
+    return pytest.mark.parametrize("case", chosen)
+
+
+ALL = ("float16", "bfloat16", "float32")
+DOTS = ("matmul", "attention")
+# Not a matmul of 1000: its rows are 2,000 bytes apart, but Triton looks only for multiples of 16
+# elements, and so loads it element by element.
+ALIGNED = {n for sizes in SHAPES.values() for n in sizes} - {"1000", "one", "one causal"}
+
+
+@cases(dtypes=ALL)
+def test_compiles(built, case):
+    assert "error" not in built[case], built[case]["error"]
+
+
+@cases(gpus=(90,), ops=DOTS)
+def test_hopper_uses_wgmma(built, case):
+    assert built[case]["wgmma"] > 0
+    assert built[case]["mma"] == 0
+
+
+@cases(gpus=(80,), ops=DOTS)
+def test_ampere_uses_its_tensor_cores(built, case):
+    assert built[case]["mma"] > 0
+
+
+@cases(gpus=(90, 80), ops=DOTS, dtypes=("float32",))
+def test_float32_is_ieee(built, case):
+    assert built[case]["wgmma"] == built[case]["mma"] == built[case]["tf32"] == 0
+
+
+@cases(gpus=(90, 80), ops=DOTS, sizes=ALIGNED, dtypes=ALL)
+def test_operands_are_copied_to_shared_memory_ahead_in_16_bytes(built, case):
+    assert built[case]["copy"] == built[case]["copy16"] > 0
+
+
+@cases(ops=("softmax",), sizes=ALIGNED, dtypes=ALL)
+def test_softmax_moves_16_bytes_at_a_time(built, case):
+    found = built[case]
+    assert found["load"] == found["load16"] > 0
+    assert found["store"] == found["store16"] > 0
+
+
+@cases(ops=("layer_norm",), sizes=ALIGNED, dtypes=ALL)
+def test_layer_norm_moves_16_bytes_at_a_time(built, case):
+    found = built[case]
+    assert found["load16"] > 0
+    # Where rows share a program, weight and bias are few and need not fill 16 bytes per thread.
+    assert found["load"] - found["load16"] <= (2 if "256" in case else 0)
+    assert found["store"] == found["store16"] > 0
+
+
+@cases(gpus=(90,), sizes=ALIGNED, dtypes=ALL)
+def test_no_register_is_spilled(built, case):
+    if built[case]["stack"] is None:
+        pytest.skip("this Triton brings no cuobjdump")
+    assert built[case]["stack"] == 0
+
+
+@cases(dtypes=ALL)
+def test_shared_memory_suffices(built, case):
+    gpu = int(case.split()[0].removeprefix("sm_"))
+    assert built[case]["shared"] <= GPUS[gpu][2]
+
+
+def main():
+    found = {}
+    for case in CASES:
+        try:
+            found[name(*case)] = build(*case)
+        except Exception as error:
+            found[name(*case)] = {"error": f"{type(error).__name__}: {error}"}
+    json.dump(found, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The workflow end to end on a CPU: a tiny study, its growth, its interruption, its paper."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pypdf
+import pytest
+from checkout import ROOT, TINY, Checkout
+
+pytestmark = pytest.mark.slow
+
+SUMMARY = "machine,op,dtype,size,mode,metric,unit,n,estimate,ci_low,ci_high,status,reason"
+SPEEDUPS = (
+    "machine,op,dtype,size,mode,baseline,metric,n,speedup,ci_low,ci_high,p,p_holm,verdict,cause,status,reason,"
+    "hl,hl_low,hl_high,delta"
+)
+SAMPLES = ["machine", "op", "dtype", "size", "mode", "repeat", "timer", "index", "value", "flag"]
+RESULTS = "results/cpu-test"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> Checkout:
+    """A tiny study that has run to its end."""
+    checkout = Checkout(tmp_path_factory.mktemp("a study"), TINY)
+    checkout.run()
+    return checkout
+
+
+@pytest.fixture
+def grown(study):
+    """The finished study, whose files a test may change; its config and sources are put back."""
+    sources = ["config.yaml", "kernels/softmax.py", "workflow/kernelbench/harness/timers.py"]
+    before = {name: ((study.path / name).read_bytes(), (study.path / name).stat()) for name in sources}
+    yield study
+    for name, (content, stat) in before.items():
+        (study.path / name).write_bytes(content)
+        os.utime(study.path / name, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def test_the_contract_files_are_there(study):
+    results = study.path / RESULTS
+    assert (results / "summary.csv").read_text().splitlines()[0] == SUMMARY
+    assert (results / "speedups.csv").read_text().splitlines()[0] == SPEEDUPS
+    samples = pd.read_parquet(results / "samples.parquet")
+    assert list(samples.columns) == SAMPLES
+    jobs = pd.read_parquet(results / "jobs.parquet")
+    assert len(jobs) == 2 * (4 + 1)
+    assert set(jobs[jobs["mode"] == "triton"].status) == {"unsupported"}
+    document = json.loads((results / "summary.json").read_text())
+    assert {"study", "environment", "summary", "speedups"} <= set(document)
+    assert (results / "study.yaml").exists() and (results / "environment.json").exists()
+
+
+def test_unsupported_modes_are_rows_with_their_reason(study):
+    summary = pd.read_csv(study.path / RESULTS / "summary.csv")
+    rows = summary[summary["mode"] == "triton"]
+    assert set(rows.metric) == {"latency", "first_call"}
+    assert set(rows.status) == {"unsupported"}
+    assert set(rows.reason) == {"needs cuda, this machine is cpu"}
+    assert rows.estimate.isna().all()
+
+
+def test_jobs_ran_in_the_planned_order(study):
+    jobs = pd.read_parquet(study.path / RESULTS / "jobs.parquet").sort_values("started")
+    assert list(jobs.place) == list(range(len(jobs)))
+
+
+def test_the_paper_says_what_was_measured(study):
+    pdf = pypdf.PdfReader(study.path / RESULTS / "paper.pdf")
+    text = " ".join(page.extract_text() for page in pdf.pages)
+    speedups = pd.read_csv(study.path / RESULTS / "speedups.csv")
+    row = speedups[(speedups["mode"] == "compile") & (speedups.metric == "latency")].iloc[0]
+    assert "Is torch.compile a free speedup?" in text
+    assert f"{row.speedup:.2f}"[:4] in text
+    assert "needs cuda, this machine is cpu" in text
+    assert "{{" not in text and "undefined" not in text.lower()
+
+
+def test_a_second_run_does_nothing(study):
+    started = time.monotonic()
+    before = study.records()
+    assert "Nothing to be done" in study.run()
+    assert time.monotonic() - started < 10
+    assert study.records() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "new"),
+    [
+        ({"ops": {**TINY["ops"], "softmax": {"rows": 64, "sizes": [128, 256]}}}, "softmax/float32/256/"),
+        ({"repeats": 3}, "/2.json"),
+        ({"modes": {**TINY["modes"], "compile-dynamic": {"runner": "compile", "dynamic": True}}}, "/compile-dynamic/"),
+        ({"ops": {**TINY["ops"], "layer_norm": {"rows": 8, "sizes": [64]}}}, "layer_norm/"),
+    ],
+)
+def test_a_grown_study_measures_only_what_is_new(grown, change, new):
+    grown.configure({**TINY, **change})
+    planned = grown.planned()
+    assert planned
+    assert all(new in path for path in planned)
+    assert not set(planned) & set(grown.records())
+
+
+def test_a_change_of_sampling_measures_all(grown):
+    grown.configure({**TINY, "sampling": {**TINY["sampling"], "samples": 6}})
+    assert set(grown.planned()) == set(grown.records())
+
+
+def test_a_changed_kernel_measures_its_own_jobs(grown):
+    with (grown.path / "kernels" / "softmax.py").open("a") as kernel:
+        kernel.write("# changed\n")
+    assert sorted(grown.planned()) == sorted(
+        path for path in grown.records() if "/softmax/" in path and "/triton/" in path
+    )
+
+
+def test_a_changed_harness_measures_all(grown):
+    with (grown.path / "workflow/kernelbench/harness/timers.py").open("a") as harness:
+        harness.write("# changed\n")
+    assert set(grown.planned()) == set(grown.records())
+
+
+def test_a_change_of_what_is_only_shown_measures_nothing(grown):
+    grown.configure({**TINY, "equivalence": {"default": 0.05}, "baselines": ["eager", "compile"]})
+    assert grown.planned() == []
+
+
+def test_an_interrupted_study_measures_only_what_is_missing(tmp_path):
+    eager_only = {**TINY, "repeats": 3, "modes": {"eager": {"runner": "eager"}, "eager-control": {"runner": "eager"}}}
+    checkout = Checkout(tmp_path / "clone", eager_only)
+    target = f"{RESULTS}/summary.csv"
+    checkout.interrupt(signal.SIGINT, after=2)
+    first = checkout.records()
+    assert 2 <= len(first) < 9
+    checkout.interrupt(signal.SIGKILL, after=len(first) + 2)
+    second = checkout.records()
+    assert {path: second[path] for path in first} == first, "a record was measured again"
+    for path in second:
+        json.loads((checkout.path / path).read_text())
+    checkout.run("--unlock")
+    checkout.run(target)
+    last = checkout.records()
+    # The job that the kill caught may have written its record before Snakemake noted that it ended.
+    again = [path for path in second if last[path] != second[path]]
+    assert len(last) == 9 and len(again) <= 1
+    assert not list(checkout.path.glob("results/**/.*.json.*")), "no half-written record stays"
+
+
+def test_one_job_can_be_measured_by_hand(tmp_path):
+    checkout = Checkout(tmp_path / "clone", TINY)
+    command = [sys.executable, "workflow/scripts/measure.py", "--op", "softmax", "--size", "128", "--mode", "eager"]
+    done = subprocess.run([*command, "--output", "r.json"], cwd=checkout.path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    assert json.loads((checkout.path / "r.json").read_text())["samples"]["latency"]["values"]
+    wrong = subprocess.run([*command[:-1], "eagle", "--output", "r"], cwd=checkout.path, capture_output=True, text=True)
+    assert wrong.returncode == 1
+    assert (
+        wrong.stderr
+        == "mode: eagle is not known (did you mean eager?); allowed: eager, eager-control, compile, triton\n"
+    )
+
+
+def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_path):
+    checkout = Checkout(tmp_path / "clone")
+    recorded = sorted((checkout.path / "results" / "recorded").glob("*/samples.parquet"))
+    assert recorded, "no study is recorded"
+    for path in (checkout.path / "results" / "recorded").rglob("*"):
+        os.utime(path, (1e9, 1e9))  # A clone gives files any times: here older than everything.
+    assert checkout.planned("paper") == []
+    started = time.monotonic()
+    checkout.run("paper")
+    assert time.monotonic() - started < 60
+    assert pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
+    assert not checkout.records()
+    for samples in recorded:
+        rebuilt = checkout.path / "results" / "rebuilt" / samples.parent.name
+        for name in ("summary.csv", "speedups.csv"):
+            tables = pd.read_csv(samples.parent / name), pd.read_csv(rebuilt / name)
+            pd.testing.assert_frame_equal(*tables, rtol=1e-5)
+
+
+def test_snakemake_lint_is_clean():
+    done = subprocess.run([sys.executable, "-m", "snakemake", "--lint"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
