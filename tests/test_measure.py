@@ -226,3 +226,12 @@ def test_a_gpu_record_has_all_timers(mode, tmp_path):
     assert entry["memory"]["peak"] == 8192 * 1024 * 2
     assert entry["profile"]["checked"] and entry["profile"]["kernels"]
     record.write(tmp_path / "0.json", entry)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_the_memory_of_a_graph_is_counted():
+    study = Study({**CONFIG, "recorded": []})
+    entry = measure(study.settings(study.job("softmax", "float16", "1024", "compile-reduce-overhead", 0)))
+    tensor = 8192 * 1024 * 2
+    assert 2 * tensor <= entry["memory"]["peak"] < 4 * tensor, "a copy of the input, and the output"

@@ -22,6 +22,9 @@ def render(text: Path, machines: list[dict], published: dict) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(text.parent),
         undefined=jinja2.StrictUndefined,
+        # Markdown's own {#label} would start a comment.
+        comment_start_string="{*",
+        comment_end_string="*}",
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=False,
