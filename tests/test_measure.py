@@ -1,6 +1,10 @@
 """One measurement on the CPU: its record, its correctness check, and failures that become records."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +21,8 @@ from kernelbench.harness.workloads.matmul import Matmul
 from kernelbench.harness.workloads.softmax import Softmax
 from kernelbench.study import Study
 
-CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
+ROOT = Path(__file__).parents[1]
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
 SAMPLING = {
     "samples": 5, "min_samples": 3, "max_seconds": 0.1,
     "warmup_window": 2, "warmup_tolerance": 0.5, "warmup_max_seconds": 0.2,
@@ -152,8 +157,6 @@ def test_nan_where_eager_has_nan_is_right():
 
 
 def test_caches_are_fresh_and_taken_back(monkeypatch):
-    import os
-
     monkeypatch.setenv("TRITON_CACHE_DIR", "/mine")
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     with caches.fresh(3) as root:
@@ -166,8 +169,6 @@ def test_caches_are_fresh_and_taken_back(monkeypatch):
 
 def test_warm_up_settles_or_says_so():
     sampling = {**SAMPLING, "warmup_tolerance": 1e-9}
-    import time
-
     steps = iter(range(10_000))
     slower = lambda: time.sleep(next(steps) * 2e-4)  # noqa: E731
     assert timers.warm_up(slower, lambda: None, sampling)["settled"] is False
@@ -177,8 +178,6 @@ def test_warm_up_settles_or_says_so():
 
 
 def test_latency_is_the_wall_time_of_the_call_in_microseconds():
-    import time
-
     values = timers.latency(lambda: time.sleep(0.01), lambda: None, SAMPLING)
     assert all(10_000 <= v < 30_000 for v in values)
 
@@ -189,8 +188,6 @@ def test_outliers_are_flagged_and_kept():
 
 
 def test_the_digest_of_the_sources_is_gits(tmp_path):
-    import subprocess
-
     blobs = provenance.source_blobs()
     path = "workflow/kernelbench/harness/measure.py"
     git = subprocess.run(
@@ -230,8 +227,9 @@ def test_a_gpu_record_has_all_timers(mode, tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_the_memory_of_a_graph_is_counted():
-    study = Study({**CONFIG, "recorded": []})
-    entry = measure(study.settings(study.job("softmax", "float16", "1024", "compile-reduce-overhead", 0)))
+def test_the_memory_of_a_graph_is_counted(tmp_path):
+    script, path = ROOT / "workflow" / "scripts" / "measure.py", tmp_path / "0.json"
+    job = ["--op", "softmax", "--size", "1024", "--mode", "compile-reduce-overhead", "--output", str(path)]
+    subprocess.run([sys.executable, str(script), *job], cwd=ROOT, check=True)
     tensor = 8192 * 1024 * 2
-    assert 2 * tensor <= entry["memory"]["peak"] < 4 * tensor, "a copy of the input, and the output"
+    assert 2 * tensor <= record.read(path)["memory"]["peak"] < 4 * tensor, "a copy of the input, and the output"
