@@ -127,8 +127,8 @@ def _environment(entries: list[tuple[Path, dict]]) -> dict:
         "sources": sorted({e["software"]["sources"] for e in measured}),
         "variables": {k: v for k, v in first["variables"].items() if k != "CUDA_VISIBLE_DEVICES"},
         "threads": entries[0][1]["settings"]["threads"],
-        "started": started[0],
-        "ended": started[-1],
+        "first_started": started[0],
+        "last_started": started[-1],
         "gpu_seconds": round(sum(entry["seconds"]["total"] for _, entry in entries), 1),
         "jobs": len(entries),
     }

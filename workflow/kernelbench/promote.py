@@ -12,9 +12,14 @@ from kernelbench.harness.provenance import ROOT, SOURCES, sources_digest
 
 # What a recorded study keeps; samples, jobs, study and environment rebuild all the rest.
 FILES = (
-    "samples.parquet", "jobs.parquet", "study.yaml", "environment.json",
-    "summary.csv", "speedups.csv", "summary.json", "paper.pdf",
-)  # fmt: skip
+    "samples.parquet",
+    "jobs.parquet",
+    "study.yaml",
+    "environment.json",
+    "summary.csv",
+    "speedups.csv",
+    "summary.json",
+)
 
 
 def promote(results: Path, recorded: Path) -> str:
@@ -38,8 +43,11 @@ def promote(results: Path, recorded: Path) -> str:
         shutil.copyfile(results / name, recorded / name)
     for name in ("environment.json", "summary.json"):
         _add_commit(recorded / name, commit)
+    # A machine that only measures (no pandoc, no typst) has neither figures nor a paper.
     if (results / "figures").is_dir():
         shutil.copytree(results / "figures", recorded / "figures", dirs_exist_ok=True)
+    if (results / "paper.pdf").is_file():
+        shutil.copyfile(results / "paper.pdf", recorded / "paper.pdf")
     return commit
 
 
