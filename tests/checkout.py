@@ -63,13 +63,16 @@ class Checkout:
         # The library of this copy, not of the checkout that is installed.
         library = os.pathsep.join([str(self.path / "workflow"), str(self.path)])
         return subprocess.Popen(
-            [sys.executable, "-m", "snakemake", "--cores", "1", "--resources", "gpu=1", *arguments],
+            # Targets come first: --resources would take them for its own.
+            [sys.executable, "-m", "snakemake", *arguments, "--cores", "1", "--resources", "gpu=1"],
             cwd=self.path,
             env={**os.environ, "PYTHONPATH": library, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            # A test run started in the background may have Ctrl-C ignored, which children inherit.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *arguments: str) -> str:
@@ -96,6 +99,7 @@ class Checkout:
             assert process.poll() is None, process.stdout.read()
             assert time.monotonic() < deadline, "no record in two minutes"
             time.sleep(0.05)
+        time.sleep(1)  # Into the middle of the next job.
         os.killpg(process.pid, how)
         process.communicate()
         assert process.returncode != 0

@@ -72,7 +72,7 @@ def test_a_bad_config_gives_one_line_and_touches_nothing(name, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(change if isinstance(change, str) else changed(change), encoding="utf-8")
     before = sorted((ROOT / "results").rglob("*"))
-    done = snakemake("--configfile", path)
+    done = snakemake("--dry-run", "--configfile", path)
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert "Traceback" not in output
@@ -85,7 +85,7 @@ def test_a_bad_config_gives_one_line_and_touches_nothing(name, tmp_path):
 def test_another_gpu_is_refused_in_one_line(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(changed({"machine": "gtx1080"}), encoding="utf-8")
-    done = snakemake("--configfile", path)
+    done = snakemake("--dry-run", "--configfile", path)
     assert done.returncode != 0
     assert "config: machine: gtx1080 is not what this machine has" in done.stderr
     assert "Traceback" not in done.stderr

@@ -62,16 +62,18 @@ class Study:
     def __init__(self, config: dict):
         _validate(config)
         self.machine, self.device = machine.resolve(config["machine"])
-        presets = config.get("presets", {})
-        merged = _overlay({k: v for k, v in config.items() if k != "presets"}, presets.get(self.device, {}))
         # What the paper shows besides is no part of what is measured, nor of study.yaml.
-        self.recorded = merged.pop("recorded", [])
+        own = {key: value for key, value in config.items() if key not in ("presets", "recorded")}
+        merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
+        for layer in (own, merged):  # A preset must not hide what is wrong below it.
+            _validate(layer)
+            _check_ops(layer)
+        self.recorded = config.get("recorded", [])
+        _check_recorded(self.recorded)
         self.config = {**merged, "machine": self.machine}
         self.modes = merged["modes"]
         self.repeats = merged["repeats"]
         self.workloads = {op: _workload(op, entry) for op, entry in merged["ops"].items()}
-        self._check_names()
-        self._check_sizes()
 
     @property
     def results(self) -> str:
@@ -84,11 +86,7 @@ class Study:
 
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
-        return [
-            Cell(op, dtype, str(size))
-            for op, entry in self.config["ops"].items()
-            for dtype, size in product(entry.get("dtypes", self.config["dtypes"]), entry["sizes"])
-        ]
+        return _cells(self.config)
 
     @cached_property
     def jobs(self) -> list[Job]:
@@ -177,23 +175,6 @@ class Study:
         text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
         return hashlib.sha256(text.encode()).digest()
 
-    def _check_names(self) -> None:
-        there = sorted(path.name for path in RECORDED.glob("*") if (path / "samples.parquet").exists())
-        for name in self.recorded:
-            _known("config: recorded", name, there)
-        for baseline in self.config["baselines"]:
-            _known("config: baselines", baseline, self.modes)
-        for op in self.config["ops"]:
-            for mode in self.op_modes(op):
-                _known(f"config: ops.{op}.modes", mode, self.modes)
-
-    def _check_sizes(self) -> None:
-        for cell in self.cells():
-            try:
-                self.workloads[cell.op].check_size(cell.size, ITEMSIZE[cell.dtype])
-            except InputError as error:
-                raise InputError(f"config: ops.{cell.op}.sizes: {error}") from None
-
 
 def load(path: Path) -> Study:
     """Return the study of the YAML file at `path`."""
@@ -222,6 +203,35 @@ def _walk(node, path) -> None:
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             _walk(value, path)
+
+
+def _cells(config: dict) -> list[Cell]:
+    return [
+        Cell(op, dtype, str(size))
+        for op, entry in config["ops"].items()
+        for dtype, size in product(entry.get("dtypes", config["dtypes"]), entry["sizes"])
+    ]
+
+
+def _check_ops(config: dict) -> None:
+    """Raise InputError for an unknown name, a wrong parameter or an impossible size."""
+    for baseline in config["baselines"]:
+        _known("config: baselines", baseline, config["modes"])
+    for op, entry in config["ops"].items():
+        for mode in entry.get("modes", []):
+            _known(f"config: ops.{op}.modes", mode, config["modes"])
+    workloads_of = {op: _workload(op, entry) for op, entry in config["ops"].items()}
+    for cell in _cells(config):
+        try:
+            workloads_of[cell.op].check_size(cell.size, ITEMSIZE[cell.dtype])
+        except InputError as error:
+            raise InputError(f"config: ops.{cell.op}.sizes: {error}") from None
+
+
+def _check_recorded(names: list[str]) -> None:
+    there = sorted(path.name for path in RECORDED.glob("*") if (path / "samples.parquet").exists())
+    for name in names:
+        _known("config: recorded", name, there)
 
 
 def _known(what: str, name, known) -> None:
