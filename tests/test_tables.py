@@ -1,0 +1,296 @@
+"""From records to tables: what is refused, what is estimated, how failures show, and filing a study."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from kernelbench import machine, promote
+from kernelbench.collect import collect
+from kernelbench.errors import InputError
+from kernelbench.harness import provenance, record
+from kernelbench.study import Study
+from kernelbench.summarize import summarize, write_csv
+
+CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
+ENVIRONMENT = {
+    "gpu": {"name": "NVIDIA H200", "uuid": "GPU-1", "memory": 1, "driver": "580"},
+    "host": {"cpu": "X", "cores": 1, "kernel": "6"},
+    "software": {"torch": "2", "triton": "3", "cuda": "13", "sources": "abc"},
+    "variables": {},
+}
+TIMES = {"eager": 40.0, "eager-control": 40.0, "compile": 20.0, "triton": 80.0}
+
+
+@pytest.fixture
+def study(monkeypatch) -> Study:
+    """Two sizes of one op and a copy, four modes, five repeats, on a GPU."""
+    monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
+    ops = {"softmax": {"rows": 8, "sizes": [512, 1024]}, "copy": {"sizes": ["1MiB"], "modes": ["eager"]}}
+    modes = {mode: CONFIG["modes"][mode] for mode in TIMES}
+    return Study({**CONFIG, "ops": ops, "modes": modes, "repeats": 5, "recorded": []})
+
+
+def write_records(study: Study, directory: Path, change=lambda job, entry: None) -> None:
+    """Write a record of each job: the mode's time times a block effect of the repeat and a jitter of its own."""
+    rng = np.random.default_rng(3)
+    for place, job in enumerate(study.jobs):
+        time = TIMES[job.mode] * (1 + 0.2 * job.repeat) * np.exp(rng.normal(0, 0.002))
+        entry = _entry(study, job, place, float(time))
+        change(job, entry)
+        if entry["status"] != "ok":
+            entry["samples"] = {}
+        record.write(directory / job.path, entry)
+
+
+def _entry(study: Study, job, place: int, time: float) -> dict:
+    values = [time * jitter for jitter in (0.99, 1.0, 1.01, 5.0, 1.0)]
+    microseconds = {"unit": "us", "values": values, "flags": ["", "", "", "outlier", ""]}
+    workload = study.workloads[job.cell.op]
+    return {
+        "version": 1,
+        **{key: study.settings(job)[key] for key in ("machine", "op", "dtype", "size", "mode", "repeat")},
+        "status": "ok",
+        "reason": "",
+        "settings": study.settings(job),
+        "place": place,
+        "started": f"2026-01-01T00:00:{place:02d}+00:00",
+        "seconds": {"total": 1.0},
+        "samples": {
+            "device": microseconds,
+            "latency": microseconds,
+            "first_call": {"unit": "s", "values": [time / 10], "flags": [""]},
+            "peak_memory": {"unit": "MiB", "values": [8.0], "flags": [""]},
+        },
+        "seeds": [1, 2],
+        "inputs": {},
+        "work": {
+            "flops": workload.flops(job.cell.size),
+            "bytes": workload.necessary_bytes(job.cell.size, 2),
+            "bound": workload.bound,
+        },
+        "warm_up": {"values": [time] * 6, "settled": True},
+        "floors": {"event_pair": 1.0, "empty_kernel": 2.5},
+        "accuracy": {"ok": True, "checks": 4},
+        "environment": json.loads(json.dumps(ENVIRONMENT)),
+    }
+
+
+def tables(study: Study, directory: Path):
+    """Return (summary, speedups, document) of the records below `directory`."""
+    samples, jobs, environment = collect(study, directory)
+    samples.to_parquet(directory / "samples.parquet")
+    jobs.to_parquet(directory / "jobs.parquet")
+    (directory / "environment.json").write_text(json.dumps(environment))
+    (directory / "study.yaml").write_text(yaml.safe_dump(study.config))
+    return summarize(directory)
+
+
+def row(table: pd.DataFrame, **wanted) -> pd.Series:
+    for key, value in wanted.items():
+        table = table[table[key] == value]
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+def test_times_and_speedups_are_those_of_the_records(study, tmp_path):
+    write_records(study, tmp_path)
+    summary, speedups, document = tables(study, tmp_path)
+    # The median ignores the outlier; the geometric mean over the repeats is over 1, 1.2, … 1.8 times the time.
+    expected = 40 * np.exp(np.mean(np.log([1, 1.2, 1.4, 1.6, 1.8])))
+    eager = row(summary, op="softmax", size="512", mode="eager", metric="device")
+    assert eager.estimate == pytest.approx(expected, rel=0.01)
+    compiled = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
+    # Blocks of 80 % cancel in the pairs: only the jitter is left.
+    assert compiled.speedup == pytest.approx(2, rel=0.01)
+    assert compiled.ci_high - compiled.ci_low < 0.03
+    assert (compiled.n, compiled.verdict, compiled.delta) == (5, "faster", 0.01)
+    assert row(speedups, size="512", mode="triton", baseline="eager", metric="device").verdict == "slower"
+    control = row(speedups, size="512", mode="eager-control", baseline="eager", metric="latency")
+    assert control.verdict == "equivalent"
+    assert document["control"]["latency"]["supports_delta"]
+    against = row(speedups, size="512", mode="triton", baseline="compile", metric="device")
+    assert against.speedup == pytest.approx(0.25, rel=0.01)
+
+
+def test_the_mean_over_sizes_is_geometric_and_from_the_repeats(study, tmp_path):
+    def slow_at_512(job, entry):
+        if job.mode == "compile" and job.cell.size == "512":
+            entry["samples"]["device"]["values"] = [v * 4 for v in entry["samples"]["device"]["values"]]
+
+    write_records(study, tmp_path, slow_at_512)
+    _, speedups, _ = tables(study, tmp_path)
+    whole = row(speedups, size="all", mode="compile", baseline="eager", metric="device")
+    assert whole.speedup == pytest.approx(np.sqrt(2 * 0.5), rel=0.01)
+    assert whole.n == 5
+
+
+def test_rates_are_work_per_time_and_shares_of_the_copy(study, tmp_path):
+    write_records(study, tmp_path)
+    summary, _, document = tables(study, tmp_path)
+    time = row(summary, op="copy", mode="eager", metric="device").estimate
+    copied = row(summary, op="copy", mode="eager", metric="gbps")
+    assert copied.estimate == pytest.approx(2 * 2**20 / time / 1e3)
+    assert row(summary, op="copy", mode="eager", metric="roofline").estimate == pytest.approx(1)
+    softmax = row(summary, op="softmax", size="512", mode="eager", metric="roofline")
+    assert softmax.estimate == pytest.approx(2 * 8 * 512 * 2 / (2 * 2**20), rel=0.01)
+    assert document["ceilings"]["float16"]["memory"]["op"] == "copy"
+
+
+def test_holm_families_leave_out_controls_and_means(study, tmp_path):
+    write_records(study, tmp_path)
+    _, speedups, _ = tables(study, tmp_path)
+    family = speedups[(speedups.baseline == "eager") & (speedups.metric == "device") & (speedups["size"] != "all")]
+    cells = family[family["mode"] != "eager-control"]
+    assert len(cells) == 4
+    assert cells.p_holm.min() == pytest.approx(cells.p.min() * 4)
+
+
+def fail(status, reason, repeats, mode="compile"):
+    """Return a change that gives these repeats of a mode at 512 a status."""
+
+    def change(job, entry):
+        if job.mode == mode and job.cell.size == "512" and job.repeat in repeats:
+            entry.update(status=status, reason=reason)
+
+    return change
+
+
+def test_one_incorrect_repeat_voids_its_cell_and_mode(study, tmp_path):
+    write_records(study, tmp_path, fail("incorrect", "relative error 1", {2}))
+    summary, speedups, _ = tables(study, tmp_path)
+    found = row(summary, op="softmax", size="512", mode="compile", metric="device")
+    assert np.isnan(found.estimate) and found.n == 0
+    assert (found.status, found.reason) == ("incorrect", "1 of 5 repeats: relative error 1")
+    assert row(speedups, size="512", mode="compile", baseline="eager", metric="device").verdict == ""
+
+
+def test_other_failures_leave_the_ok_repeats_without_a_verdict(study, tmp_path):
+    write_records(study, tmp_path, fail("oom", "no memory", {0, 3}))
+    summary, speedups, _ = tables(study, tmp_path)
+    found = row(summary, op="softmax", size="512", mode="compile", metric="device")
+    assert (found.n, found.status, found.reason) == (3, "oom", "2 of 5 repeats: no memory")
+    pair = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
+    assert (pair.n, pair.verdict, pair.status) == (3, "", "oom")
+    whole = row(speedups, size="all", mode="compile", baseline="eager", metric="device")
+    assert (whole.n, whole.status, whole.reason) == (0, "oom", "not ok at 512")
+
+
+def test_a_short_device_time_is_marked(study, tmp_path):
+    def short(job, entry):
+        entry["samples"]["device"]["values"] = [v / 10 for v in entry["samples"]["device"]["values"]]
+
+    write_records(study, tmp_path, short)
+    summary, _, _ = tables(study, tmp_path)
+    found = row(summary, op="softmax", size="512", mode="eager", metric="device")
+    assert found.reason == "below 10 times the timer's floor of 2.5 us"
+
+
+def test_where_the_control_strays_nothing_is_equivalent(study, tmp_path):
+    def stray(job, entry):
+        if job.mode == "eager-control":
+            entry["samples"]["device"]["values"] = [v * 1.02 for v in entry["samples"]["device"]["values"]]
+        if job.mode == "compile":
+            entry["samples"]["device"]["values"] = [40 * (1 + 0.2 * job.repeat)] * 5
+
+    write_records(study, tmp_path, stray)
+    _, speedups, document = tables(study, tmp_path)
+    assert document["control"]["device"]["supports_delta"] is False
+    assert "equivalent" not in set(speedups[speedups.metric == "device"].verdict)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "message"),
+    [
+        ("gpu", "name", "NVIDIA A100", "records of different GPU cannot be mixed: NVIDIA"),
+        ("gpu", "driver", "581", "records of different driver cannot be mixed: 5"),
+        ("software", "torch", "3", "records of different torch cannot be mixed: "),
+        ("host", "cpu", "Y", "records of different CPU cannot be mixed: "),
+        ("gpu", "uuid", "GPU-2", "repeat 1 has two GPUs: GPU-"),
+    ],
+)
+def test_records_of_different_machines_are_never_mixed(study, tmp_path, part, name, value, message):
+    def change(job, entry):
+        if job.repeat == 1 and job.mode == "compile":
+            entry["environment"][part][name] = value
+
+    write_records(study, tmp_path, change)
+    with pytest.raises(InputError, match=message):
+        collect(study, tmp_path)
+
+
+def test_repeats_may_differ_in_their_gpu(study, tmp_path):
+    def change(job, entry):
+        entry["environment"]["gpu"]["uuid"] = f"GPU-{job.repeat}"
+
+    write_records(study, tmp_path, change)
+    _, _, environment = collect(study, tmp_path)
+    assert environment["gpu_uuids"] == [f"GPU-{repeat}" for repeat in range(5)]
+
+
+def test_a_record_in_the_wrong_place_is_refused(study, tmp_path):
+    write_records(study, tmp_path)
+    shutil.copyfile(tmp_path / study.jobs[0].path, tmp_path / study.jobs[1].path)
+    with pytest.raises(InputError, match=r"is the record of .*; delete it to measure it again"):
+        collect(study, tmp_path)
+
+
+def test_the_same_samples_give_the_same_tables(study, tmp_path):
+    write_records(study, tmp_path)
+    for name in ("a.csv", "b.csv"):
+        write_csv(tables(study, tmp_path)[1], tmp_path / name)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def finished(study, directory: Path, sources: str, change=lambda job, entry: None) -> Path:
+    """Make `directory` a finished study that was measured by `sources`."""
+
+    def by_sources(job, entry):
+        entry["environment"]["software"]["sources"] = sources
+        change(job, entry)
+
+    write_records(study, directory, by_sources)
+    summary, speedups, document = tables(study, directory)
+    write_csv(summary, directory / "summary.csv")
+    write_csv(speedups, directory / "speedups.csv")
+    (directory / "summary.json").write_text(json.dumps(document))
+    return directory
+
+
+def committed_digest() -> str:
+    """Return the digest of the measuring sources at HEAD, through git."""
+    listing = subprocess.run(
+        ["git", "ls-tree", "-r", "HEAD", "--", *provenance.SOURCES], cwd=provenance.ROOT, capture_output=True, text=True
+    ).stdout
+    entries = [line.split("\t") for line in listing.splitlines()]
+    return provenance.sources_digest(
+        {path: meta.split()[2] for meta, path in entries if path.endswith((".py", "requirements.txt"))}
+    )
+
+
+def test_promote_files_a_study_with_the_commit_that_measured_it(study, tmp_path):
+    results = finished(study, tmp_path / "results", committed_digest())
+    commit = promote.promote(results, tmp_path / "recorded")
+    assert len(commit) == 40
+    environment = json.loads((tmp_path / "recorded" / "environment.json").read_text())
+    assert environment["commit"] == commit
+    assert (tmp_path / "recorded" / "samples.parquet").read_bytes() == (results / "samples.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("sources", "change", "message"),
+    [
+        ("0123", lambda job, entry: None, "no commit has the sources 0123"),
+        (None, fail("incorrect", "relative error 1", {2}), "1 jobs are incorrect or crashed"),
+    ],
+)
+def test_promote_refuses_what_no_commit_measured_and_what_went_wrong(study, tmp_path, sources, change, message):
+    results = finished(study, tmp_path / "results", sources or committed_digest(), change)
+    with pytest.raises(InputError, match=message):
+        promote.promote(results, tmp_path / "recorded")
+    assert not (tmp_path / "recorded").exists()
