@@ -115,6 +115,26 @@ def test_the_label_of_a_cpu_comes_from_its_name(name, label):
     assert machine.cpu_label(name) == label
 
 
+def lose_the_gpu():
+    raise RuntimeError("Invalid Argument")
+
+
+@pytest.mark.parametrize("visible", ["", "-1"])
+def test_hidden_gpus_are_no_gpus(monkeypatch, visible):
+    monkeypatch.setattr(machine.metadata, "version", lambda name: "2.13.0")
+    monkeypatch.setattr(machine.provenance, "gpu", lose_the_gpu)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert machine.present.__wrapped__()[1] == "cpu"
+
+
+def test_a_gpu_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(machine.metadata, "version", lambda name: "2.13.0")
+    monkeypatch.setattr(machine.provenance, "gpu", lose_the_gpu)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    with pytest.raises(InputError, match="CUDA_VISIBLE_DEVICES: 7 names no GPU of this machine"):
+        machine.present.__wrapped__()
+
+
 def test_a_job_that_the_study_does_not_have_is_named(gpu_study):
     with pytest.raises(InputError, match=r"size: 1000 is not known.*allowed: 512, 1024, 2048, 4096"):
         gpu_study.job("matmul", "float16", "1000", "eager", 0)

@@ -1,5 +1,6 @@
 """Which machine this is: the label under which its results are filed."""
 
+import os
 import re
 from functools import cache
 from importlib import metadata
@@ -25,11 +26,24 @@ def cpu_label(name: str) -> str:
 @cache
 def present() -> tuple[str, str, str]:
     """Return (label, device, full name) of what is measured here: the GPU if torch can use one, else the CPU."""
-    gpu = None if metadata.version("torch").endswith("+cpu") else provenance.gpu()
+    gpu = _usable_gpu()
     if gpu:
         return gpu_label(gpu["name"]), "cuda", gpu["name"]
     name = provenance.cpu_model()
     return cpu_label(name), "cpu", name
+
+
+def _usable_gpu() -> dict | None:
+    """Return the GPU that torch will compute on, None where the build of torch, the user or the machine has none."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if metadata.version("torch").endswith("+cpu") or visible in ("", "-1"):
+        return None
+    try:
+        return provenance.gpu()
+    except Exception as error:  # NVML is there and knows no such GPU.
+        if visible is None:
+            return None
+        raise InputError(f"CUDA_VISIBLE_DEVICES: {visible} names no GPU of this machine ({error})") from None
 
 
 def resolve(named: str) -> tuple[str, str]:
