@@ -1,12 +1,14 @@
 """Numbers: from a machine's summary.json to what the paper's text says about it.
 
-Every number of the text, and every word that depends on one, has its name here. Nothing is estimated: this only
-selects, counts and judges by the stated rules.
+Every number of the text, and every pattern that its words depend on, has its name here. Nothing is estimated: this
+only selects, counts and judges by the stated rules. An op is known by its label: its name, with its dtype where the
+study has several of them.
 """
 
 import math
+import statistics
 
-from kernelbench.summarize import ALL, CONTROL, DERIVED
+from kernelbench.summarize import ALL, CONTROL, DERIVED, FLOOR_FACTOR
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -19,34 +21,45 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
 
     document: summary.json; published: paper/published.yaml; local: measured here rather than recorded.
     """
-    baseline = document["study"]["baselines"][0]
-    gpu = document["environment"]["gpu"]
+    study, environment = document["study"], document["environment"]
+    gpu, baseline, compiled = environment["gpu"], study["baselines"][0], published["mode"]
     metrics = [m for m in TIMES if any(row["metric"] == m for row in document["summary"])]
-    ops = {
-        op: _op(document, op, baseline)
-        for op in document["study"]["ops"]
-        if any(row["op"] == op for row in document["speedups"])
-    }
+    ops = _ops(document)
     return {
-        "label": document["study"]["machine"],
-        "title": gpu["name"] if gpu else document["environment"]["host"]["cpu"],
+        "label": study["machine"],
+        "title": gpu["name"] if gpu else environment["host"]["cpu"],
         "local": local,
         "gpu": bool(gpu),
+        "gpus": len(environment.get("gpu_uuids", [])),
         "baseline": baseline,
         "metrics": metrics,
         "primary": metrics[0],
-        "environment": document["environment"],
-        "study": document["study"],
+        "deltas": {m: study["equivalence"].get(m, study["equivalence"]["default"]) for m in metrics},
+        "environment": environment,
+        "study": study,
+        "dtypes": list(dict.fromkeys(op["dtype"] for op in ops.values())),
+        "modes": _modes(document, ops),
         "jobs": _jobs(document),
         "ops": ops,
         "overall": {m: _overall(document, baseline, m) for m in metrics},
         "ceilings": _ceilings(document),
         "control": _control(document, baseline, metrics),
-        "turns": _turns(document, baseline) if len(metrics) > 1 else [],
-        "unsupported": _unsupported(document),
+        "turns": _turns(ops, metrics),
+        "host": _host(ops, baseline, metrics),
+        "first_call": _first_call(ops),
+        "break_even": {m: _break_even(ops, baseline, compiled, m) for m in metrics},
+        "answers": {mode: _answer(ops, mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])},
+        "failures": _failures(document),
         "unsettled": document["unsettled"],
-        "claims": {op: _claim(ops, op, claim, metrics) for op, claim in published["ops"].items()},
+        "near_floor": _near_floor(document),
+        "claims": {op: _claim(ops, op, published, metrics, baseline) for op in published["ops"]},
     }
+
+
+def _label(document: dict, row: dict) -> str:
+    """Return the name of a row's op, with its dtype where the op was measured in several."""
+    dtypes = {other["dtype"] for other in document["summary"] if other["op"] == row["op"]}
+    return f"{row['op']}, {row['dtype']}" if len(dtypes) > 1 else row["op"]
 
 
 def _speedups(document: dict, **wanted) -> list[dict]:
@@ -59,23 +72,51 @@ def _speedups(document: dict, **wanted) -> list[dict]:
     ]
 
 
-def _op(document: dict, op: str, baseline: str) -> dict:
-    entry = document["study"]["ops"][op]
-    rows = [row for row in document["summary"] if row["op"] == op]
-    modes = list(dict.fromkeys(row["mode"] for row in rows if row["mode"] not in (baseline, CONTROL)))
+def _ops(document: dict) -> dict:
+    """Return by label, in the order of the study, each op that some mode is compared at."""
+    baseline = document["study"]["baselines"][0]
+    found = {}
+    for op in document["study"]["ops"]:
+        rows = _speedups(document, op=op, baseline=baseline)
+        for dtype in dict.fromkeys(row["dtype"] for row in rows):
+            found[_label(document, {"op": op, "dtype": dtype})] = _op(document, op, dtype)
+    return found
+
+
+def _op(document: dict, op: str, dtype: str) -> dict:
+    """Return one op: sizes, estimates, and speedups over each baseline by mode and metric."""
+    study = document["study"]
+    entry, baseline = study["ops"][op], study["baselines"][0]
+    rows = [row for row in document["summary"] if (row["op"], row["dtype"]) == (op, dtype)]
+    ran = {row["mode"] for row in rows if row["estimate"] is not None}
+    modes = [mode for mode in study["modes"] if mode in ran and mode not in (baseline, CONTROL)]
     metrics = list(dict.fromkeys(row["metric"] for row in rows if row["metric"] not in DERIVED))
+    sizes = [str(size) for size in entry["sizes"]]
     return {
-        "sizes": [str(size) for size in entry["sizes"]],
-        "dtype": rows[0]["dtype"],
+        "op": op,
+        "dtype": dtype,
+        "several": _label(document, rows[0]) != op,
+        "sizes": sizes,
         "parameters": {k: v for k, v in entry.items() if k not in ("sizes", "modes", "dtypes", "workload")},
-        "modes": {mode: {metric: _mode(document, op, mode, baseline, metric) for metric in metrics} for mode in modes},
+        "modes": {
+            mode: {metric: _mode(document, (op, dtype, mode), sizes, baseline, metric) for metric in metrics}
+            for mode in modes
+        },
+        "against": {
+            other: {
+                mode: {metric: _mode(document, (op, dtype, mode), sizes, other, metric) for metric in metrics}
+                for mode in modes
+                if mode != other
+            }
+            for other in study["baselines"][1:]
+            if other in modes
+        },
         "estimates": _estimates(rows),
-        "speedups": [m for m in modes if any(r["status"] == "ok" for r in rows if r["mode"] == m)],
     }
 
 
 def _estimates(rows: list[dict]) -> dict:
-    """Return estimates by mode, metric and size: {estimate, ci_low, ci_high, unit, status, reason}."""
+    """Return estimates by mode, metric and size: {estimate, ci_low, ci_high, unit, n, status, reason}."""
     found = {}
     keys = ("estimate", "ci_low", "ci_high", "unit", "n", "status", "reason")
     for row in rows:
@@ -84,35 +125,79 @@ def _estimates(rows: list[dict]) -> dict:
     return found
 
 
-def _mode(document: dict, op: str, mode: str, baseline: str, metric: str) -> dict:
-    """Return the speedups of one op and mode by size, their mean, and the sizes with each verdict."""
-    rows = _speedups(document, op=op, mode=mode, baseline=baseline, metric=metric)
-    sizes = {row["size"]: row for row in rows if row["size"] != ALL}
-    whole = next((row for row in rows if row["size"] == ALL), None)
-    found = [row["speedup"] for row in sizes.values() if row["speedup"] is not None]
+def _mode(document: dict, key: tuple, sizes: list[str], baseline: str, metric: str) -> dict:
+    """Return the speedups of one (op, dtype, mode) by size, their mean, and the pattern of their verdicts."""
+    wanted = dict(zip(("op", "dtype", "mode"), key, strict=True))
+    rows = {row["size"]: row for row in _speedups(document, **wanted, baseline=baseline, metric=metric)}
+    whole = rows.pop(ALL, None)
+    rows = {size: rows[size] for size in sizes if size in rows}
+    found = [row for row in rows.values() if row["speedup"] is not None]
     return {
-        "sizes": sizes,
-        "all": whole,
-        "arithmetic": sum(found) / len(found) if found else None,
-        "low": min(found, default=None),
-        "high": max(found, default=None),
-        **{verdict: [s for s, row in sizes.items() if row["verdict"] == verdict] for verdict in VERDICTS},
+        "sizes": rows,
+        # An op with a single size has no mean over its sizes: that size stands for it.
+        "all": next(iter(rows.values())) if len(rows) == 1 else whole,
+        "arithmetic": sum(row["speedup"] for row in found) / len(found) if found else None,
+        "lowest": min(found, key=lambda row: row["speedup"], default=None),
+        "highest": max(found, key=lambda row: row["speedup"], default=None),
+        "missing": {size: row["status"] for size, row in rows.items() if not row["verdict"]},
+        **{verdict: [s for s, row in rows.items() if row["verdict"] == verdict] for verdict in VERDICTS},
+        **_pattern({size: row["verdict"] for size, row in rows.items() if row["verdict"]}),
     }
 
 
+def _pattern(verdicts: dict[str, str]) -> dict:
+    """Return how verdicts go with the sizes (in their order), as the words for them need it.
+
+    pattern: none; same, one verdict; ordered, each verdict holds on one stretch of rising sizes; exception, one size
+    of four or more differs from the rule for the others; else mixed. runs: the stretches, [{verdict, sizes}].
+    """
+    runs = []
+    for size, verdict in verdicts.items():
+        if runs and runs[-1]["verdict"] == verdict:
+            runs[-1]["sizes"].append(size)
+        else:
+            runs.append({"verdict": verdict, "sizes": [size]})
+    kinds = set(verdicts.values())
+    rising = all(size.isdigit() for size in verdicts) and list(verdicts) == sorted(verdicts, key=int)
+    alone = [run for run in runs if list(verdicts.values()).count(run["verdict"]) == 1]
+    if len(kinds) <= 1:
+        pattern = "same" if kinds else "none"
+    elif rising and len(runs) == len(kinds):
+        pattern = "ordered"
+    elif len(kinds) == 2 and alone and len(verdicts) > 3:
+        pattern = "exception"
+    else:
+        pattern = "mixed"
+    return {
+        "pattern": pattern,
+        "runs": runs,
+        "exception": alone[0] if pattern == "exception" else None,
+        "rule": next((run["verdict"] for run in runs if run not in alone), None),
+    }
+
+
+def _modes(document: dict, ops: dict) -> dict:
+    """Return the config of the modes that ran, in the order of the study, the baseline and A/A among them."""
+    ran = {row["mode"] for row in document["summary"] if row["estimate"] is not None}
+    ran &= {mode for op in ops.values() for mode in op["estimates"]}
+    return {mode: entry for mode, entry in document["study"]["modes"].items() if mode in ran}
+
+
 def _jobs(document: dict) -> dict:
-    ok = [row for row in document["summary"] if row["metric"] == "latency"]
+    """Return how many jobs, repeats and compared cells there are, and the minutes that the jobs took together."""
+    cells = {(row["op"], row["dtype"], row["size"]) for row in document["speedups"] if row["size"] != ALL}
     return {
         "count": document["environment"]["jobs"],
         "minutes": document["environment"]["gpu_seconds"] / 60,
         "repeats": document["study"]["repeats"],
-        "cells": len({(row["op"], row["dtype"], row["size"]) for row in ok}),
+        "cells": len(cells),
     }
 
 
 def _overall(document: dict, baseline: str, metric: str) -> dict:
     """Return for each mode how many cells have each verdict, the tested ones in all, and the extremes."""
     rows = [r for r in _speedups(document, baseline=baseline, metric=metric) if r["size"] != ALL and r["verdict"]]
+    rows = [{**row, "label": _label(document, row)} for row in rows]
     found = {}
     for mode in dict.fromkeys(row["mode"] for row in rows):
         own = [row for row in rows if row["mode"] == mode]
@@ -122,19 +207,20 @@ def _overall(document: dict, baseline: str, metric: str) -> dict:
             "best": max(own, key=lambda row: row["speedup"]),
             "worst": min(own, key=lambda row: row["speedup"]),
         }
-    return found
+    return {mode: found[mode] for mode in document["study"]["modes"] if mode in found}
 
 
 def _ceilings(document: dict) -> dict:
-    """Return by dtype and bound {rate (GB/s or TFLOP/s), unit, op, size, mode}."""
-    units = {"memory": ("GB/s", 1e-3), "compute": ("TFLOP/s", 1e-6)}
-    return {
-        dtype: {
-            bound: {**top, "rate": top["rate"] * units[bound][1], "unit": units[bound][0]}
-            for bound, top in bounds.items()
-        }
-        for dtype, bounds in document["ceilings"].items()
-    }
+    """Return by dtype and bound {rate, unit, op, size, mode}, the rate in GB/s, TFLOP/s or GFLOP/s."""
+    found = {}
+    for dtype, bounds in document["ceilings"].items():
+        for bound, top in bounds.items():
+            # From bytes/µs and FLOP/µs.
+            rate, unit = (top["rate"] / 1e3, "GB/s") if bound == "memory" else (top["rate"] / 1e6, "TFLOP/s")
+            if bound == "compute" and rate < 1:
+                rate, unit = rate * 1e3, "GFLOP/s"
+            found.setdefault(dtype, {})[bound] = {**top, "rate": rate, "unit": unit}
+    return found
 
 
 def _control(document: dict, baseline: str, metrics: list[str]) -> dict:
@@ -145,58 +231,180 @@ def _control(document: dict, baseline: str, metrics: list[str]) -> dict:
         cells = [row for row in rows if row["size"] != ALL and row["p"] is not None]
         if cells:
             found[metric] = {
-                "cells": len(cells),
                 "nominal": sum(row["p"] < 0.05 for row in cells),
                 "significant": sum(row["p_holm"] < 0.05 for row in cells),
                 **document["control"][metric],
+                "cells": len(cells),
                 "delta": cells[0]["delta"],
             }
     return found
 
 
-def _turns(document: dict, baseline: str) -> list[dict]:
-    """Return the cells whose verdict is faster by one timer and slower by the other."""
-    by_metric = {
-        metric: {
-            (row["op"], row["size"], row["mode"]): row
-            for row in _speedups(document, baseline=baseline, metric=metric)
-            if row["size"] != ALL
-        }
-        for metric in TIMES
-    }
-    turned = []
-    for key, device in by_metric["device"].items():
-        latency = by_metric["latency"][key]
-        if {device["verdict"], latency["verdict"]} == {"faster", "slower"}:
-            turned.append({"op": key[0], "size": key[1], "mode": key[2], "device": device, "latency": latency})
-    return turned
+def _turns(ops: dict, metrics: list[str]) -> dict:
+    """Return the sizes that are faster by one timer and slower by the other, by device verdict, mode and op."""
+    found = {"count": 0, "compared": 0, "faster": {}, "slower": {}}
+    if metrics != list(TIMES):
+        return found
+    for label, op in ops.items():
+        for mode, by_metric in op["modes"].items():
+            for size, device in by_metric["device"]["sizes"].items():
+                latency = by_metric["latency"]["sizes"].get(size, {"verdict": ""})
+                found["compared"] += bool(device["verdict"] and latency["verdict"])
+                if {device["verdict"], latency["verdict"]} == {"faster", "slower"}:
+                    found["count"] += 1
+                    found[device["verdict"]].setdefault(mode, {}).setdefault(label, []).append(size)
+    return found
 
 
-def _unsupported(document: dict) -> dict:
-    """Return by mode the reason for which no cell of it ran."""
-    rows = [row for row in document["summary"] if row["metric"] == "latency"]
-    ran = {row["mode"] for row in rows if row["status"] != "unsupported"}
-    return {row["mode"]: row["reason"] for row in rows if row["mode"] not in ran}
+def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return by mode what a call takes besides its kernels, latency - device, as medians over cells in µs.
 
-
-def _claim(ops: dict, op: str, claim: dict, metrics: list[str]) -> dict:
-    """Judge a published claim about compiled `op` by the mean speedup over the sizes, for each time metric."""
+    excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: in
+    how many of these cells the baseline's whole device time is below that median.
+    """
+    if metrics != list(TIMES):
+        return {}
+    gaps = {}
+    for label, op in ops.items():
+        for mode, by_metric in op["estimates"].items():
+            for size in op["sizes"]:
+                device, latency = (by_metric.get(m, {}).get(size, {}).get("estimate") for m in TIMES)
+                if device is not None and latency is not None and mode != CONTROL:
+                    gaps.setdefault(mode, {})[label, size] = latency - device
     found = {}
-    for metric in metrics:
-        mode = ops.get(op, {}).get("modes", {}).get("compile", {}).get(metric)
-        if mode and mode["all"] and mode["all"]["ci_low"] is not None:
-            found[metric] = {**mode, "agrees": _agrees(claim["claim"], mode["all"])}
-    agreeing = [metric for metric, ours in found.items() if ours["agrees"]]
-    words = {len(found): "holds", 0: "does not hold"}
+    for mode, gap in gaps.items():
+        extra = [gap[cell] - gaps[baseline][cell] for cell in gap if cell in gaps.get(baseline, {})]
+        if extra:
+            excess = statistics.median(extra)
+            base = [ops[label]["estimates"][baseline]["device"][size]["estimate"] for label, size in gap]
+            found[mode] = {
+                **_spread(gap.values()),
+                "excess": {**_spread(extra)},
+                "shorter": sum(time is not None and time < excess for time in base),
+            }
+    return found
+
+
+def _spread(values) -> dict:
+    values = list(values)
+    return {"cells": len(values), "median": statistics.median(values), "low": min(values), "high": max(values)}
+
+
+def _first_call(ops: dict) -> dict:
+    """Return by mode the first call in s: median, least and greatest over the cells."""
+    found = {}
+    for op in ops.values():
+        for mode, by_metric in op["estimates"].items():
+            rows = by_metric.get("first_call", {}).values()
+            times = [row["estimate"] for row in rows if row["estimate"] is not None]
+            if times and mode != CONTROL:
+                found.setdefault(mode, []).extend(times)
+    return {mode: _spread(times) for mode, times in found.items()}
+
+
+def _break_even(ops: dict, baseline: str, mode: str, metric: str) -> dict | None:
+    """Return after how many calls the time that `mode` saves has paid for its longer first call.
+
+    Over the cells that are faster by `metric`: median, least and greatest; None where there is no such cell.
+    """
+    calls = []
+    for op in ops.values():
+        for size in op["modes"].get(mode, {}).get(metric, {}).get("faster", []):
+            own, other = op["estimates"][mode], op["estimates"][baseline]
+            first = [times.get("first_call", {}).get(size, {}).get("estimate") for times in (own, other)]
+            saved = other[metric][size]["estimate"] - own[metric][size]["estimate"]
+            if None not in first and saved > 0:
+                calls.append(max(0.0, (first[0] - first[1]) * 1e6 / saved))
+    return _spread(calls) if calls else None
+
+
+def _answer(ops: dict, mode: str, metrics: list[str]) -> dict:
+    """Return by metric the ops for which `mode` is a gain, a loss, the same, dependent on the size, or open.
+
+    gain: faster somewhere and slower nowhere; loss: the reverse; depends: both; same: equivalent at each size;
+    partial: neither holds at each size because one has no verdict; open: none of these. free: a gain by each metric.
+    """
+    kinds = ("gain", "loss", "depends", "same", "partial", "open")
+    found = {metric: {kind: [] for kind in kinds} for metric in metrics}
+    for metric, by in found.items():
+        for label, op in ops.items():
+            row = op["modes"].get(mode, {}).get(metric)
+            if row and row["pattern"] != "none":
+                by[_kind(row)].append(label)
+    tested = [label for label in ops if any(label in of for by in found.values() for of in by.values())]
+    free = [label for label in tested if all(label in by["gain"] for by in found.values())]
+    still = [label for label in tested if all(label in by["open"] for by in found.values())]
+    return {"by": found, "tested": tested, "free": free, "open": still}
+
+
+def _kind(row: dict) -> str:
+    if row["faster"] and row["slower"]:
+        return "depends"
+    if row["missing"]:
+        return "partial"
+    if row["faster"] or row["slower"]:
+        return "gain" if row["faster"] else "loss"
+    return "open" if row["inconclusive"] else "same"
+
+
+def _failures(document: dict) -> list[dict]:
+    """Return what did not run as it should: {status, mode, reason, cells, of, ops}, one entry for each kind."""
+    rows = [row for row in document["summary"] if row["metric"] == "latency"]
+    found = {}
+    for row in rows:
+        if row["status"] != "ok":
+            entry = found.setdefault((row["status"], row["mode"]), {"ops": {}, "reason": row["reason"]})
+            entry["ops"].setdefault(_label(document, row), []).append(row["size"])
+    return [
+        {
+            "status": status,
+            "mode": mode,
+            **entry,
+            "cells": sum(len(sizes) for sizes in entry["ops"].values()),
+            "of": sum(row["mode"] == mode for row in rows),
+        }
+        for (status, mode), entry in found.items()
+    ]
+
+
+def _near_floor(document: dict) -> dict:
+    """Return how many device times are shorter than `factor` times their timer's floor, of how many."""
+    rows = [row for row in document["summary"] if row["metric"] == "device" and row["estimate"] is not None]
+    return {
+        "cells": sum("timer's floor" in (row["reason"] or "") for row in rows),
+        "of": len(rows),
+        "factor": FLOOR_FACTOR,
+    }
+
+
+def _claim(ops: dict, op: str, published: dict, metrics: list[str], baseline: str) -> dict:
+    """Judge a published claim about an op by the mean speedup over the sizes, for each time metric.
+
+    Where the op was measured in several dtypes, the published one is judged.
+    """
+    own = sorted((o for o in ops.values() if o["op"] == op), key=lambda o: o["dtype"] != published["dtype"])
+    found = {}
+    for metric in metrics if own and baseline == published["baseline"] else []:
+        mode = own[0]["modes"].get(published["mode"], {}).get(metric)
+        if mode and mode["all"] and mode["all"]["speedup"] is not None:
+            found[metric] = {**mode, "agrees": _agrees(published["ops"][op]["claim"], mode["all"])}
+    judged = [ours["agrees"] for ours in found.values() if ours["agrees"] is not None]
+    verdict = "not tested" if not judged else {len(judged): "holds", 0: "does not hold"}.get(sum(judged))
     return {
         "ours": found,
-        "agrees": agreeing,
-        "verdict": words.get(len(agreeing), "holds in part") if found else "not tested",
+        "claim": published["ops"][op]["claim"],
+        "agrees": [metric for metric, ours in found.items() if ours["agrees"]],
+        "verdict": verdict or "holds in part",
     }
 
 
-def _agrees(claim: str, mean: dict) -> bool:
-    """Say whether the interval of a mean speedup is on the claimed side of 1, or within 10 % of it for parity."""
+def _agrees(claim: str, mean: dict) -> bool | None:
+    """Say whether the interval of a mean speedup is on the claimed side of 1, or within 10 % of it for parity.
+
+    None without an interval.
+    """
+    if mean["ci_low"] is None:
+        return None
     if claim == "near parity":
         return math.log(mean["ci_low"]) >= -PARITY and math.log(mean["ci_high"]) <= PARITY
     return mean["ci_low"] > 1 if claim == "faster" else mean["ci_high"] < 1

@@ -12,6 +12,9 @@ import typst
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 
+# Keeps a number with its unit, and an interval in one piece.
+NBSP = "\u00a0"
+
 
 def render(text: Path, machines: list[dict], published: dict) -> str:
     """Return the text of the Markdown file `text` with everything filled in.
@@ -29,13 +32,16 @@ def render(text: Path, machines: list[dict], published: dict) -> str:
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters |= {"ci": ci, "value": value, "words": words, "percent": percent, "plural": plural}
+    environment.filters |= {
+        "ci": ci, "value": value, "words": words, "percent": percent, "plural": plural, "round_to": round_to,
+        "sentence": sentence, "span": span,
+    }  # fmt: skip
     try:
-        rendered = environment.get_template(text.name).render(machines=machines, published=published)
+        rendered = environment.get_template(text.name).render(machines=_named(machines), published=published)
     except jinja2.UndefinedError as error:
         raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None
     except jinja2.TemplateSyntaxError as error:
-        raise InputError(f"{text.name}: line {error.lineno}: {error.message}") from None
+        raise InputError(f"{error.name}: line {error.lineno}: {error.message}") from None
     return re.sub(r"\n{3,}", "\n\n", rendered)
 
 
@@ -56,31 +62,64 @@ def typeset(text: Path, defaults: Path, output: Path) -> None:
         raise InputError(f"{source}: typst: {str(error).splitlines()[0]}") from None
 
 
+def _named(machines: list[dict]) -> list[dict]:
+    """Return the machines with `name`, which tells them apart in the text, and `key`, which does in references."""
+    titles = [machine["title"] for machine in machines if not machine["local"]]
+    named, keys = [], set()
+    for machine in machines:
+        name, key = machine["title"], re.sub(r"[^A-Za-z0-9]+", "-", machine["label"])
+        if machine["local"]:
+            name, key = f"{name} (this machine)", f"{key}-local"
+        elif titles.count(name) > 1:
+            name = f"{name} ({machine['label']})"
+        while key in keys:
+            key += "-again"
+        keys.add(key)
+        named.append({**machine, "name": name, "key": key})
+    return named
+
+
 def ci(row: dict, key: str = "speedup") -> str:
-    """Return an estimate with its interval as text, 1.28 [1.26, 1.30]; without an interval where n is 1."""
-    if row[key] is None:
-        return "–"
-    if row["ci_low"] is None:
-        return value(row[key])
-    # A narrow interval around 1 needs a digit more than a wide one to be seen at all.
-    narrow = row["ci_high"] - row["ci_low"] < 0.02 and row[key] < 10
-    low, middle, high = (f"{x:.3f}" if narrow else value(x) for x in (row["ci_low"], row[key], row["ci_high"]))
-    return f"{middle} [{low}, {high}]"
+    """Return an estimate with its interval as text, 1.28 [1.26, 1.30]; without an interval where n is 1.
+
+    All three have the same decimals: two digits of the interval's half width, at most about three of the estimate
+    and, of a speedup near 1, two or three decimals. A line may break only before the bracket.
+    """
+    estimate, low, high = row[key], row["ci_low"], row["ci_high"]
+    if estimate is None or low is None:
+        return value(estimate)
+    decimals = _decimals(estimate)
+    if high > low:
+        digits = 3 if 0.1 <= estimate < 10 and key == "speedup" else decimals
+        least = 2 if estimate < 10 and key == "speedup" else 0
+        decimals = max(least, min(digits, 1 - floor(log10((high - low) / 2))))
+    return f"{estimate:,.{decimals}f} [{low:,.{decimals}f},{NBSP}{high:,.{decimals}f}]"
 
 
 def value(number: float | None) -> str:
     """Return a measured number with about three significant digits, – where there is none."""
-    if number is None:
-        return "–"
-    if number == 0:
-        return "0"
-    decimals = max(0, min(4, 2 - floor(log10(abs(number)))))
-    return f"{number:,.{decimals}f}"
+    return "–" if number is None else f"{number:,.{_decimals(number)}f}"
+
+
+def span(low: float, high: float) -> str:
+    """Return a range as text, both ends with the same decimals."""
+    decimals = _decimals(high) if high >= 10 else max(2, _decimals(low) - 1)
+    return f"{low:,.{decimals}f}–{high:,.{decimals}f}"
+
+
+def _decimals(number: float) -> int:
+    """Return the decimals that show about three significant digits."""
+    return max(0, min(4, 2 - floor(log10(abs(number))))) if number else 0
 
 
 def percent(share: float) -> str:
-    """Return a share as text: 0.0123 is 1.2 %."""
-    return f"{value(float(f'{share * 100:.2g}')) if share else 0} %"
+    """Return a share as text with at most two significant digits below 100 %: 0.0123 is 1.2 %."""
+    return f"{float(f'{share * 100:.2g}'):.10g}{NBSP}%"
+
+
+def round_to(number: float, digits: int) -> str:
+    """Return a number rounded to `digits` significant digits, 31204 to 2 is 31,000."""
+    return f"{float(f'{number:.{digits}g}'):,.10g}"
 
 
 def words(items) -> str:
@@ -92,3 +131,8 @@ def words(items) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return a count with its noun: 1 cell, 2 cells."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def sentence(text: str) -> str:
+    """Return `text` with its first letter large."""
+    return text[:1].upper() + text[1:]

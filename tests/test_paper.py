@@ -1,0 +1,403 @@
+"""The paper: numbers and words come from the data, any study typesets, and the same data are the same bytes."""
+
+import copy
+import re
+import shutil
+from pathlib import Path
+
+import jinja2
+import pypdf
+import pytest
+import yaml
+
+from kernelbench import paper
+from kernelbench.errors import InputError
+from kernelbench.figures import FIGURES
+from kernelbench.numbers import numbers
+from kernelbench.summarize import CONTROL, DERIVED, summarize
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))
+PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}pt" height="{1}pt"><rect width="9" height="9"/></svg>'
+# Width and height of each figure, in points, as large as they come.
+FRAMES = {"speedups": (504, 560), "times": (504, 300), "rates": (504, 150), "first_call": (240, 300)}
+# What a number or a name that is missing would leave in the text.
+LEFTOVERS = r"\{\{|\{%|\bnan\b|\bNone\b|\bundefined\b|\[\]|  \."
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    """A recorded study whose samples a test may change."""
+    copied = tmp_path_factory.mktemp("data") / "h200"
+    shutil.copytree(ROOT / "results" / "recorded" / "h200", copied)
+    return copied
+
+
+@pytest.fixture(scope="module")
+def recorded(directory) -> dict:
+    return summarize(directory)[2]
+
+
+@pytest.fixture
+def document(recorded) -> dict:
+    return copy.deepcopy(recorded)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Path:
+    """A root for typst with the paper's files and a picture for each figure."""
+    shutil.copytree(ROOT / "paper", tmp_path / "paper", ignore=shutil.ignore_patterns("build", "*.pdf"))
+    (tmp_path / "figures").mkdir()
+    for name in FIGURES:
+        (tmp_path / "figures" / f"{name}.svg").write_text(PICTURE.format(*FRAMES.get(name, (240, 230))))
+    monkeypatch.setattr(paper, "ROOT", tmp_path)
+    return tmp_path
+
+
+def machine(document: dict, local: bool = False) -> dict:
+    return {**numbers(document, PUBLISHED, local), "figures": "/figures"}
+
+
+def render(*documents: dict) -> str:
+    machines = [machine(document, local=place > 0) for place, document in enumerate(documents)]
+    return paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED)
+
+
+def section(text: str, title: str) -> str:
+    """Return the text of one section, up to the next heading of any level."""
+    return re.split(r"^#+ ", text.split(f" {title}", 1)[1].split("\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def typeset(checkout: Path, text: str, name: str = "paper") -> Path:
+    source, output = checkout / f"{name}.md", checkout / f"{name}.pdf"
+    source.write_text(text, encoding="utf-8")
+    paper.typeset(source, checkout / "paper" / "pandoc.yaml", output)
+    return output
+
+
+def rows(document: dict, **wanted) -> list[dict]:
+    """Return the rows of both tables that have the wanted values, a set standing for any of its members."""
+    both = [*document["summary"], *document["speedups"]]
+    return [r for r in both if all(r.get(k) in v if isinstance(v, set) else r.get(k) == v for k, v in wanted.items())]
+
+
+# Other studies, made of the recorded one.
+
+
+def without(document: dict, **wanted) -> None:
+    """Drop the rows that have the wanted values."""
+    gone = {id(row) for row in rows(document, **wanted)}
+    for table in ("summary", "speedups"):
+        document[table] = [row for row in document[table] if id(row) not in gone]
+
+
+def fail(document: dict, status: str, reason: str, **wanted) -> None:
+    """Take the numbers of the rows that have the wanted values."""
+    for row in rows(document, **wanted):
+        numbers_of = [k for k, v in row.items() if isinstance(v, float) and k != "delta"]
+        row.update(dict.fromkeys(numbers_of), n=0, status=status, reason=reason)
+        if "verdict" in row:
+            row["verdict"] = ""
+
+
+def cpu(document: dict) -> dict:
+    """A machine without GPU: latency and first call, 3 repeats, no kernels."""
+    document["environment"].update(gpu=None, gpu_uuids=[])
+    document["environment"]["host"]["cpu"] = "Some CPU"
+    document["environment"]["software"].update(cuda=None, cudnn=None, triton=None)
+    document["study"].update(machine="cpu-some", repeats=3)
+    without(document, metric={"device", "peak_memory", *DERIVED})
+    fail(document, "unsupported", "needs cuda, this machine is cpu", mode="triton")
+    document["control"] = {k: v for k, v in document["control"].items() if k in ("latency", "first_call")}
+    return document
+
+
+def once(document: dict) -> dict:
+    """One repeat: no interval, no p, no verdict but inconclusive."""
+    document["study"]["repeats"] = 1
+    for row in rows(document, status="ok"):
+        row.update(n=1, ci_low=None, ci_high=None)
+        if "verdict" in row:
+            row.update(p=None, p_holm=None, hl_low=None, hl_high=None, verdict="inconclusive")
+    return document
+
+
+def unsupported(document: dict) -> dict:
+    fail(document, "unsupported", "no such compiler", mode="compile")
+    fail(document, "oom", "out of memory at 16 GiB", mode="triton", op="softmax", size={"65536", "all"})
+    return document
+
+
+def eager_gone(document: dict) -> dict:
+    """The baseline itself has no number at one size, so that nothing is compared there."""
+    fail(document, "oom", "out of memory", mode="eager", op="attention", size="2048")
+    fail(document, "oom", "out of memory", op="attention", size={"2048", "all"}, baseline="eager")
+    return document
+
+
+def six_modes(document: dict) -> dict:
+    modes = document["study"]["modes"]
+    for name in ("reduce-overhead", "max-autotune"):
+        modes[f"compile-{name}"] = {"runner": "compile", "mode": name, "devices": ["cuda"]}
+        for table in ("summary", "speedups"):
+            own = [row for row in document[table] if row["mode"] == "compile"]
+            document[table] += [{**row, "mode": f"compile-{name}"} for row in own]
+    return document
+
+
+def other_op(document: dict) -> dict:
+    """An op that the text has never heard of, with sizes that are no numbers, and two dtypes of another."""
+    document["study"]["ops"]["my_op"] = {"workload": "softmax", "rows": 3, "sizes": ["4x4", "8x8"]}
+    for table in ("summary", "speedups"):
+        own = [row for row in document[table] if row["op"] == "softmax" and row["size"] in ("1024", "4096", "all")]
+        names = {"1024": "4x4", "4096": "8x8", "all": "all"}
+        document[table] += [{**row, "op": "my_op", "size": names[row["size"]]} for row in own]
+        document[table] += [{**row, "dtype": "bfloat16"} for row in document[table] if row["op"] == "matmul"]
+    return document
+
+
+def bare(document: dict) -> dict:
+    """Only one size of one op, no second baseline, no A/A."""
+    document["study"].update(ops={"softmax": {"rows": 8192, "sizes": [4096]}}, baselines=["eager"])
+    document["study"]["modes"].pop(CONTROL)
+    document.update(control={}, ceilings={})
+    keep = {id(row) for row in rows(document, op="softmax", size="4096") if row["mode"] != CONTROL}
+    for table in ("summary", "speedups"):
+        document[table] = [r for r in document[table] if id(r) in keep and r.get("baseline", "eager") == "eager"]
+    return document
+
+
+def verdict(word: str):
+    def every(document: dict) -> dict:
+        for row in rows(document, baseline="eager", status="ok"):
+            row["verdict"] = word
+        return document
+
+    return every
+
+
+STUDIES = {
+    "as recorded": lambda document: document,
+    "cpu": cpu,
+    "one repeat": once,
+    "one repeat on a cpu": lambda document: once(cpu(document)),
+    "unsupported": unsupported,
+    "eager gone": eager_gone,
+    "six modes": six_modes,
+    "other op": other_op,
+    "bare": bare,
+    "bare on a cpu": lambda document: bare(cpu(document)),
+    **{f"all {word}": verdict(word) for word in ("faster", "slower", "equivalent", "inconclusive")},
+}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_paper_typesets_for_any_study(study, document, recorded, checkout):
+    document = STUDIES[study](document)
+    for documents in [[document], [recorded, document]]:
+        text = render(*documents)
+        assert not re.search(LEFTOVERS, text), re.search(f".*({LEFTOVERS}).*", text)[0]
+    read = " ".join(page.extract_text() for page in pypdf.PdfReader(typeset(checkout, text)).pages)
+    assert "a free speedup?" in read[:200]
+    assert not re.search(LEFTOVERS, read), re.search(f".{{30}}({LEFTOVERS}).*", read)[0]
+    assert "References" in read and "All cells" in read
+
+
+@pytest.mark.parametrize("study", ["as recorded", "six modes", "one repeat"])
+def test_nothing_stands_below_the_page_number(study, document, recorded, checkout):
+    """A figure that does not fit its column would run over the foot of the page."""
+    for page in pypdf.PdfReader(typeset(checkout, render(recorded, STUDIES[study](document)))).pages:
+        found = []
+        page.extract_text(visitor_text=lambda text, cm, *_, found=found: text.strip() and found.append((cm[5], text)))
+        number, lowest, *_ = sorted(found)
+        assert number[1].strip().isdigit()
+        # The margin is 64.8 points; a letter may reach below its line.
+        assert lowest[0] > 60, lowest
+
+
+def test_same_data_same_bytes(recorded, checkout):
+    first, second = (typeset(checkout, render(recorded), name).read_bytes() for name in ("one", "two"))
+    assert first == second
+
+
+def test_another_number_is_another_paper(document, recorded, checkout):
+    rows(document, op="softmax", mode="compile", metric="device", size="1024", baseline="eager")[0]["speedup"] *= 1.1
+    first, second = (typeset(checkout, render(d), "paper").read_bytes() for d in (recorded, document))
+    assert first != second
+
+
+def test_numbers_and_words_follow_the_samples(directory, recorded):
+    """Compiled softmax, made slow on the device at each size, is slow in the text as well."""
+    import pandas as pd
+
+    path = directory / "samples.parquet"
+    samples = pd.read_parquet(path)
+    hit = samples.op.eq("softmax") & samples["mode"].eq("compile") & samples.timer.eq("device")
+    samples.loc[hit, "value"] *= 4
+    changed = directory.parent / "changed"
+    shutil.copytree(directory, changed, dirs_exist_ok=True)
+    samples.to_parquet(changed / "samples.parquet")
+    before, after = render(recorded), render(summarize(changed)[2])
+    mean = next(r for r in recorded["speedups"] if is_mean(r))["speedup"]
+    assert f"mean {mean:.3f} [" in section(before, "Softmax")
+    assert f"mean {mean / 4:.3f} [" in section(after, "Softmax")
+    assert "compiled code" in section(before, "Softmax").split("faster")[0]
+    assert "is slower at all 5 sizes" in section(after, "Softmax")
+    assert "is slower at all 5 sizes" not in section(before, "Softmax")
+    assert "a gain or a loss by size for softmax" in section(before, "Conclusion").split("By latency")[0]
+    assert "a loss for softmax" in section(after, "Conclusion").split("By latency")[0]
+    assert section(before, "The published figures {") != section(after, "The published figures {")
+
+
+def is_mean(row: dict) -> bool:
+    wanted = {"op": "softmax", "mode": "compile", "metric": "device", "size": "all", "baseline": "eager"}
+    return all(row[key] == value for key, value in wanted.items())
+
+
+@pytest.mark.parametrize(
+    ("study", "words"),
+    [
+        ("as recorded", "On the NVIDIA H200 the repeats were spread over 4 GPUs"),
+        ("as recorded", "torch.compile` is a free speedup for none of the 4 operations"),
+        ("all faster", "torch.compile` is a free speedup for all 4 operations"),
+        ("all inconclusive", "do not decide whether"),
+        ("all equivalent", "no change for matrix product, softmax, layer normalization and attention"),
+        ("one repeat", "gives no interval, and no verdict"),
+        ("cpu", "has no device time"),
+        ("cpu", "`triton` is not run: needs cuda"),
+        ("unsupported", "whether `torch.compile` is a free speedup was not tested"),
+        ("unsupported", "`triton` is out of memory in 1 of 19 cells: softmax 65536"),
+        ("unsupported", "not decided for softmax, for want of a verdict at some size"),
+        ("six modes", "`compile-max-autotune` is `torch.compile` with mode `max-autotune`"),
+        ("other op", "`my_op`"),
+    ],
+)
+def test_words_follow_the_study(study, words, document, recorded):
+    assert words in render(STUDIES[study](document))
+    if study != "as recorded":
+        assert words not in render(recorded)
+
+
+def test_one_repeat_has_no_interval(document):
+    text = render(once(document))
+    assert not re.search(r"\d \[\d", text)
+    assert "with intervals" not in text
+    assert "95&nbsp;% intervals over" not in text
+
+
+def test_local_machine_is_marked(recorded, document):
+    text = render(recorded, cpu(document))
+    assert "| | NVIDIA H200 | Some CPU (this machine) |" in text
+    assert "| Driver; CUDA | 580.159.04; 13.0 | – |" in text
+
+
+def test_same_machine_measured_again_is_told_apart(recorded, document, checkout):
+    text = render(recorded, document)
+    assert "NVIDIA H200 (this machine)" in text
+    typeset(checkout, text)
+
+
+@pytest.mark.parametrize("name", ["machines[0].missing", "published.missing", "missing"])
+def test_unknown_name_fails_with_one_line(name, recorded, tmp_path):
+    text = tmp_path / "paper.md"
+    text.write_text("Fine.\n{{ " + name + " }}\n", encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        paper.render(text, [machine(recorded)], PUBLISHED)
+    assert str(error.value).startswith("paper.md: ") and "missing" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_syntax_fails_with_one_line(recorded, tmp_path):
+    (tmp_path / "paper.md").write_text("Fine.\n{% if %}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 2"):
+        paper.render(tmp_path / "paper.md", [machine(recorded)], PUBLISHED)
+
+
+def test_source_has_one_sentence_per_line():
+    for line in (ROOT / "paper" / "paper.md").read_text(encoding="utf-8").splitlines():
+        plain = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|^!\[.*|^: .*|et al\.", "", line)
+        assert not re.search(r"[a-z]\. [A-Z]", plain), line
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "text"),
+    [
+        (1.8629, 1.8654, 1.8679, "1.865 [1.863, 1.868]"),
+        (1.205, 1.2526, 1.302, "1.253 [1.205, 1.302]"),
+        (0.545, 0.6617, 0.803, "0.66 [0.55, 0.80]"),
+        (0.03, 0.27, 2.11, "0.27 [0.03, 2.11]"),
+        (0.00536, 0.005609, 0.00588, "0.0056 [0.0054, 0.0059]"),
+        (None, 1.5, None, "1.50"),
+        (None, None, None, "–"),
+    ],
+)
+def test_interval_as_text(low, estimate, high, text):
+    assert paper.ci({"speedup": estimate, "ci_low": low, "ci_high": high}).replace("\u00a0", " ") == text
+
+
+def test_interval_breaks_only_before_its_bracket():
+    assert paper.ci({"speedup": 1.5, "ci_low": 1.4, "ci_high": 1.6}) == "1.50 [1.40,\u00a01.60]"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        ("ffff", "faster at all 4 sizes"),
+        ("ee", "equivalent to eager at both sizes"),
+        ("f", "faster at 1"),
+        ("ffss", "faster up to 2 and slower from 4 on"),
+        ("sffi", "slower at 1, faster from 2 to 4 and not told apart at 8"),
+        ("sfss", "slower at all sizes but 2, where it is faster"),
+        ("siss", "slower at all sizes but 2, where the two are not told apart"),
+        ("fsfi", "faster at 1 and 4, slower at 2, and not told apart at 8"),
+        ("fsfs", "faster at 1 and 4, and slower at 2 and 8"),
+        ("-fff", "faster at 2, 4 and 8 (no verdict at 1)"),
+        ("----", "without a verdict"),
+    ],
+)
+def test_outcome_in_words(verdicts, words, document):
+    names = {"f": "faster", "s": "slower", "e": "equivalent", "i": "inconclusive", "-": ""}
+    sizes = ["1024", "4096", "16384", "32768"][: len(verdicts)]
+    document["study"]["ops"] = {"softmax": {"rows": 8192, "sizes": [2**k for k in range(len(sizes))]}}
+    for table in ("summary", "speedups"):
+        own = [row for row in document[table] if row["op"] == "softmax" and row["size"] in sizes]
+        document[table] = [{**row, "size": str(2 ** sizes.index(row["size"]))} for row in own]
+    for row in rows(document, mode="compile", metric="device", baseline="eager"):
+        row["verdict"] = names[verdicts[int(row["size"]).bit_length() - 1]]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(ROOT / "paper"), comment_start_string="{*", comment_end_string="*}"
+    )
+    environment.filters |= {"words": paper.words}
+    for name in ("ci", "value", "span", "percent", "plural", "sentence", "round_to"):
+        environment.filters[name] = getattr(paper, name)
+    say = environment.get_template("macros.md").module
+    mode = numbers(document, PUBLISHED, False)["ops"]["softmax"]["modes"]["compile"]["device"]
+    assert str(say.outcome(mode, "eager")) == words
+
+
+def test_host_cost_and_break_even_are_plain_arithmetic(document):
+    """One cell, by hand: 10 µs of host before, 25 µs after, 20 µs of kernel saved, 2 s for the first call."""
+    document = bare(document)
+    times = {
+        "eager": {"device": 100.0, "latency": 110.0, "first_call": 0.5},
+        "compile": {"device": 80.0, "latency": 105.0, "first_call": 2.5},
+    }
+    for mode, by_metric in times.items():
+        for metric, time in by_metric.items():
+            for row in document["summary"]:
+                if (row["mode"], row["metric"]) == (mode, metric):
+                    row["estimate"] = time
+    found = numbers(document, PUBLISHED, False)
+    assert found["host"]["eager"]["median"] == 10
+    assert found["host"]["compile"]["excess"]["median"] == 15
+    assert found["host"]["compile"]["shorter"] == 0
+    assert found["break_even"]["device"]["median"] == pytest.approx(100_000)
+
+
+def test_published_regression_by_latency_only_is_said_so(document):
+    text = section(render(document), "The published figures {")
+    assert "both by latency and not by device time" in text
+    for row in rows(document, op="matmul", mode="compile", size="all", baseline="eager", metric="device"):
+        row.update(speedup=0.8, ci_low=0.79, ci_high=0.81)
+    text = section(render(document), "The published figures {")
+    assert "1 by latency and not by device time, 1 in the kernels' own time" in text
