@@ -9,6 +9,7 @@ rule draw_figure:
     input:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
+        code="workflow/kernelbench/figures.py",
     output:
         report(
             "results/{machine}/figures/{figure}.svg",
@@ -31,6 +32,7 @@ use rule draw_figure as draw_figure_recorded with:
     input:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
+        code="workflow/kernelbench/figures.py",
     output:
         report(
             "results/rebuilt/{recorded}/figures/{figure}.svg",

@@ -9,6 +9,7 @@ rule write_numbers:
     input:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
+        code="workflow/kernelbench/numbers.py",
     output:
         "results/{machine}/numbers.json",
     log:
@@ -26,6 +27,7 @@ use rule write_numbers as write_numbers_recorded with:
     input:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
+        code="workflow/kernelbench/numbers.py",
     output:
         "results/rebuilt/{recorded}/numbers.json",
     log:
@@ -39,6 +41,7 @@ rule render_paper:
     input:
         text="paper/paper.md",
         macros="paper/macros.md",
+        code="workflow/kernelbench/paper.py",
         published="paper/published.yaml",
         numbers=expand("{directory}/numbers.json", directory=recorded),
     output:
@@ -56,6 +59,7 @@ use rule render_paper as render_local_paper with:
     input:
         text="paper/paper.md",
         macros="paper/macros.md",
+        code="workflow/kernelbench/paper.py",
         published="paper/published.yaml",
         numbers=expand("{directory}/numbers.json", directory=[*recorded, study.results]),
     output:
@@ -71,6 +75,7 @@ rule typeset_paper:
         defaults="paper/pandoc.yaml",
         template="paper/template.typ",
         bibliography="paper/references.bib",
+        code="workflow/kernelbench/paper.py",
         figures=expand("{directory}/figures/{figure}.svg", directory=recorded, figure=FIGURES),
     output:
         report("paper/paper.pdf", caption="../report/paper.rst", category="Paper"),
@@ -89,6 +94,7 @@ use rule typeset_paper as typeset_local_paper with:
         defaults="paper/pandoc.yaml",
         template="paper/template.typ",
         bibliography="paper/references.bib",
+        code="workflow/kernelbench/paper.py",
         figures=expand("{directory}/figures/{figure}.svg", directory=[*recorded, study.results], figure=FIGURES),
     output:
         report("results/{machine}/paper.pdf", caption="../report/paper.rst", category="Paper"),

@@ -24,6 +24,7 @@ rule collect:
     input:
         study="results/{machine}/study.yaml",
         records=study.records(),
+        code="workflow/kernelbench/collect.py",
     output:
         samples="results/{machine}/samples.parquet",
         jobs="results/{machine}/jobs.parquet",
@@ -45,6 +46,7 @@ rule summarize:
         jobs="results/{machine}/jobs.parquet",
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
+        code=expand("workflow/kernelbench/{module}.py", module=["statistics", "summarize"]),
     output:
         summary="results/{machine}/summary.csv",
         speedups="results/{machine}/speedups.csv",
@@ -67,6 +69,7 @@ use rule summarize as summarize_recorded with:
         jobs="results/recorded/{recorded}/jobs.parquet",
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
+        code=expand("workflow/kernelbench/{module}.py", module=["statistics", "summarize"]),
     output:
         summary="results/rebuilt/{recorded}/summary.csv",
         speedups="results/rebuilt/{recorded}/speedups.csv",
