@@ -6,14 +6,21 @@ study has several of them.
 """
 
 import math
+import re
 import statistics
 
+from scipy import stats
+
+from kernelbench.statistics import CONFIDENCE
 from kernelbench.summarize import ALL, CONTROL, DERIVED, FLOOR_FACTOR
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
 # "near parity" is tested as: the whole interval of the mean speedup lies within 10 % of 1, on logs.
 PARITY = math.log(1.1)
+# A cell is unsteady where it spreads this many times as much between repeats as its mode does in the median.
+UNSTEADY_FACTOR = 5
+FLOOR_NOTE = re.compile(r"timer's floor of (\S+) us")
 
 
 def numbers(document: dict, published: dict, local: bool) -> dict:
@@ -38,13 +45,17 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "environment": environment,
         "study": study,
         "dtypes": list(dict.fromkeys(op["dtype"] for op in ops.values())),
-        "modes": _modes(document, ops),
+        "modes": (modes := _modes(document, ops)),
+        "compilers": [mode for mode, entry in modes.items() if entry["runner"] == "compile"],
         "jobs": _jobs(document),
         "ops": ops,
         "overall": {m: _overall(document, baseline, m) for m in metrics},
         "ceilings": _ceilings(document),
         "control": _control(document, baseline, metrics),
+        "noise": _noise(ops, metrics),
+        "unsteady_factor": UNSTEADY_FACTOR,
         "turns": _turns(ops, metrics),
+        "loss": _loss(ops, baseline, compiled, metrics),
         "host": _host(ops, baseline, metrics),
         "first_call": _first_call(ops),
         "break_even": {m: _break_even(ops, baseline, compiled, m) for m in metrics},
@@ -116,13 +127,19 @@ def _op(document: dict, op: str, dtype: str) -> dict:
 
 
 def _estimates(rows: list[dict]) -> dict:
-    """Return estimates by mode, metric and size: {estimate, ci_low, ci_high, unit, n, status, reason}."""
+    """Return estimates by mode, metric and size: {estimate, ci_low, ci_high, unit, n, status, reason, floor}."""
     found = {}
     keys = ("estimate", "ci_low", "ci_high", "unit", "n", "status", "reason")
     for row in rows:
         by_metric = found.setdefault(row["mode"], {}).setdefault(row["metric"], {})
-        by_metric[row["size"]] = {key: row[key] for key in keys}
+        by_metric[row["size"]] = {**{key: row[key] for key in keys}, "floor": _floor(row)}
     return found
+
+
+def _floor(row: dict) -> float | None:
+    """Return the timer's floor in µs where a row of the summary says that its time is close to it."""
+    note = FLOOR_NOTE.search(row["reason"] or "")
+    return float(note[1]) if note and row["estimate"] is not None else None
 
 
 def _mode(document: dict, key: tuple, sizes: list[str], baseline: str, metric: str) -> dict:
@@ -240,6 +257,64 @@ def _control(document: dict, baseline: str, metrics: list[str]) -> dict:
     return found
 
 
+def _noise(ops: dict, metrics: list[str]) -> dict:
+    """Return by mode and metric how far a time spreads between repeats: {cells, median, high, label, size, unsteady}.
+
+    The spread is the standard deviation of the logarithm, from the interval that was made of it. high: the greatest,
+    in the cell (label, size); unsteady: {label: sizes} beyond UNSTEADY_FACTOR times the median.
+    """
+    found = {}
+    for label, op in ops.items():
+        for mode, by_metric in op["estimates"].items():
+            for metric in metrics:
+                for size, row in by_metric.get(metric, {}).items():
+                    if row["ci_low"] is not None and row["n"] > 1:
+                        half = math.log(row["ci_high"] / row["ci_low"]) / 2
+                        spread = half * math.sqrt(row["n"]) / float(stats.t.ppf((1 + CONFIDENCE) / 2, row["n"] - 1))
+                        found.setdefault(mode, {}).setdefault(metric, {})[label, size] = spread
+    return {mode: {m: _unsteady(cells) for m, cells in by.items()} for mode, by in found.items()}
+
+
+def _unsteady(spreads: dict) -> dict:
+    middle, unsteady = statistics.median(spreads.values()), {}
+    for (label, size), spread in spreads.items():
+        if spread > UNSTEADY_FACTOR * middle > 0:
+            unsteady.setdefault(label, []).append(size)
+    label, size = max(spreads, key=spreads.get)
+    high = spreads[label, size]
+    return {"cells": len(spreads), "median": middle, "high": high, "label": label, "size": size, "unsteady": unsteady}
+
+
+def _loss(ops: dict, baseline: str, mode: str, metrics: list[str]) -> dict:
+    """Return where a latency loss of `mode` lies: {cells, both, ops}.
+
+    cells: how many are slower by latency; both: how many of these by device time too. For each op: slower, the sizes
+    that are slower by device time; shares, by size that is slower by latency, what device time has of the µs lost;
+    total, the same of the sum over all sizes, None without a loss or where a size has no times.
+    """
+    found = {"cells": 0, "both": 0, "ops": {}}
+    for label, op in ops.items() if metrics == list(TIMES) else ():
+        verdicts = op["modes"].get(mode)
+        if not verdicts:
+            continue
+        own, other, lost = op["estimates"].get(mode, {}), op["estimates"].get(baseline, {}), {}
+        for size in op["sizes"]:
+            times = [by.get(metric, {}).get(size, {}).get("estimate") for metric in TIMES for by in (own, other)]
+            if None not in times:
+                lost[size] = (times[0] - times[1], times[2] - times[3])
+        device, latency = (sum(values) for values in zip(*lost.values(), strict=True)) if lost else (0, 0)
+        slower = verdicts["device"]["slower"]
+        losing = [size for size in verdicts["latency"]["slower"] if size in lost and lost[size][1] > 0]
+        found["cells"] += len(verdicts["latency"]["slower"])
+        found["both"] += len([size for size in verdicts["latency"]["slower"] if size in slower])
+        found["ops"][label] = {
+            "slower": slower,
+            "shares": {size: lost[size][0] / lost[size][1] for size in losing},
+            "total": device / latency if latency > 0 and len(lost) == len(op["sizes"]) else None,
+        }
+    return found
+
+
 def _turns(ops: dict, metrics: list[str]) -> dict:
     """Return the sizes that are faster by one timer and slower by the other, by device verdict, mode and op."""
     found = {"count": 0, "compared": 0, "faster": {}, "slower": {}}
@@ -305,17 +380,34 @@ def _first_call(ops: dict) -> dict:
 def _break_even(ops: dict, baseline: str, mode: str, metric: str) -> dict | None:
     """Return after how many calls the time that `mode` saves has paid for its longer first call.
 
-    Over the cells that are faster by `metric`: median, least and greatest; None where there is no such cell.
+    Over the cells that are faster by `metric`: median, least and greatest, None where there is no such cell. first,
+    last: the least and greatest with the bounds of each speedup's interval in place of the speedup, None where the
+    bounds give no number; waited: how many of the cells are faster by latency as well; only: the cell if it is one.
     """
-    calls = []
-    for op in ops.values():
+    calls, bounds, waited, only = [], [], 0, None
+    for label, op in ops.items():
         for size in op["modes"].get(mode, {}).get(metric, {}).get("faster", []):
             own, other = op["estimates"][mode], op["estimates"][baseline]
             first = [times.get("first_call", {}).get(size, {}).get("estimate") for times in (own, other)]
-            saved = other[metric][size]["estimate"] - own[metric][size]["estimate"]
+            before = other[metric][size]["estimate"]
+            saved = before - own[metric][size]["estimate"]
             if None not in first and saved > 0:
-                calls.append(max(0.0, (first[0] - first[1]) * 1e6 / saved))
-    return _spread(calls) if calls else None
+                row, cost = op["modes"][mode][metric]["sizes"][size], max(0.0, (first[0] - first[1]) * 1e6)
+                calls.append(cost / saved)
+                ends = (row["ci_high"], row["ci_low"])
+                bounds += [cost / (before * (1 - 1 / end)) if end and end > 1 else None for end in ends]
+                waited += size in op["modes"][mode].get("latency", {}).get("faster", [])
+                only = {"label": label, "size": size, "p_holm": row["p_holm"]}
+    if not calls:
+        return None
+    known = None not in bounds
+    return {
+        **_spread(calls),
+        "first": min(bounds) if known else None,
+        "last": max(bounds) if known else None,
+        "waited": waited,
+        "only": only if len(calls) == 1 else None,
+    }
 
 
 def _answer(ops: dict, mode: str, metrics: list[str]) -> dict:
@@ -368,12 +460,18 @@ def _failures(document: dict) -> list[dict]:
 
 
 def _near_floor(document: dict) -> dict:
-    """Return how many device times are shorter than `factor` times their timer's floor, of how many."""
+    """Return how many device times are shorter than `factor` times their timer's floor, of how many, and the floors.
+
+    low, high: the least and the greatest of the floors of these times in µs, None where there is no such time.
+    """
     rows = [row for row in document["summary"] if row["metric"] == "device" and row["estimate"] is not None]
+    floors = [floor for row in rows if (floor := _floor(row)) is not None]
     return {
-        "cells": sum("timer's floor" in (row["reason"] or "") for row in rows),
+        "cells": len(floors),
         "of": len(rows),
         "factor": FLOOR_FACTOR,
+        "low": min(floors, default=None),
+        "high": max(floors, default=None),
     }
 
 
@@ -382,15 +480,17 @@ def _claim(ops: dict, op: str, published: dict, metrics: list[str], baseline: st
 
     Where the op was measured in several dtypes, the published one is judged.
     """
-    own = sorted((o for o in ops.values() if o["op"] == op), key=lambda o: o["dtype"] != published["dtype"])
+    labels = [label for label in ops if ops[label]["op"] == op]
+    label = min(labels, key=lambda name: ops[name]["dtype"] != published["dtype"], default=None)
     found = {}
-    for metric in metrics if own and baseline == published["baseline"] else []:
-        mode = own[0]["modes"].get(published["mode"], {}).get(metric)
+    for metric in metrics if label and baseline == published["baseline"] else []:
+        mode = ops[label]["modes"].get(published["mode"], {}).get(metric)
         if mode and mode["all"] and mode["all"]["speedup"] is not None:
             found[metric] = {**mode, "agrees": _agrees(published["ops"][op]["claim"], mode["all"])}
     judged = [ours["agrees"] for ours in found.values() if ours["agrees"] is not None]
     verdict = "not tested" if not judged else {len(judged): "holds", 0: "does not hold"}.get(sum(judged))
     return {
+        "label": label,
         "ours": found,
         "claim": published["ops"][op]["claim"],
         "agrees": [metric for metric, ours in found.items() if ours["agrees"]],
