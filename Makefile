@@ -17,6 +17,7 @@ setup: $(VENV)/.installed
 $(VENV)/.installed: envs/requirements.txt envs/constraints-cuda.txt envs/install.py pyproject.toml
 	@"$(PYTHON)" envs/install.py "$(VENV)"
 	@touch "$@"
+	@echo 'ready: make paper, or first: source "$(VENV)/bin/activate"'
 
 paper: setup
 	$(IN_VENV) snakemake --cores 1 --resources gpu=1
@@ -31,7 +32,7 @@ test: setup
 # Measurements under results/ and Snakemake's notes on them (.snakemake) cost GPU hours and stay.
 # .venv and not $(VENV): an environment of another place is not this Makefile's to delete.
 clean:
-	rm -rf .venv paper/paper.pdf paper/build .pytest_cache .ruff_cache *.egg-info
+	rm -rf .venv paper/paper.pdf paper/build results/rebuilt .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:

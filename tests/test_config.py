@@ -10,7 +10,8 @@ import yaml
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
 
-# What to change in config.yaml ({dotted key: value}, or text that replaces the file), and what the line must say.
+# What to change in config.yaml ({dotted key: value, None takes it out}, or text that replaces the file), and what the
+# line must say.
 BAD = {
     "unknown key": ({"repeat": 3}, "repeat is not a known key (did you mean repeats?)"),
     "misspelt sampling key": ({"sampling.sample": 3}, "sample is not a known key (did you mean samples?)"),
@@ -39,10 +40,19 @@ BAD = {
     "delta above 1": ({"equivalence.device": 1.5}, "equivalence.device: 1.5 is not allowed"),
     "no ops": ({"ops": {}}, "ops: {} is not allowed"),
     "list for a mapping": ({"modes": ["eager"]}, 'modes: ["eager"] is not allowed'),
-    "missing key": ({"modes": None}, "modes"),
     "machine with spaces": ({"machine": "my gpu"}, 'machine: "my gpu" is not allowed; allowed: auto, cpu, or'),
     "unknown recorded study": ({"recorded": ["h2000"]}, "recorded: h2000 is not known (did you mean"),
     "zero seconds": ({"sampling.max_seconds": 0}, "sampling.max_seconds: 0 is not allowed; allowed: a number above 0"),
+    "misspelt required key": ({"repeats": None, "repeat": 3}, "repeat is not a known key (did you mean repeats?)"),
+    "no repeats": ({"repeats": None}, "repeats is missing; allowed: an integer from 1 to 1000"),
+    "misspelt metric": ({"equivalence.devise": 0.01}, "equivalence: devise is not a known key (did you mean device?)"),
+    "incomplete sampling": ({"sampling": {"samples": 5}}, "sampling: min_samples is missing"),
+    "the same size as text": ({"ops.matmul.sizes": [512, "512"]}, "ops.matmul.sizes: 512, 512 is not allowed"),
+    "option of another runner": ({"modes.eager.mode": "default"}, "modes.eager: mode is not known to the runner eager"),
+    "misspelt compile mode": (
+        {"modes.compile.mode": "max-autotun"},
+        '"max-autotun" is not allowed (did you mean max-auto',
+    ),
     "duplicate op": (CONFIG.replace("  softmax: ", "  matmul: ", 1), "matmul is given twice; allowed: each key once"),
     "empty file": ("", "Config file must be given as JSON or YAML with keys at top level"),
     "not YAML": ("ops: [", "Config file is not valid JSON or YAML"),
@@ -57,7 +67,10 @@ def changed(changes: dict) -> str:
         inner = config
         for parent in parents:
             inner = inner[parent]
-        inner[last] = value
+        if value is None:
+            del inner[last]
+        else:
+            inner[last] = value
     return yaml.safe_dump(config)
 
 

@@ -32,7 +32,7 @@ VERDICT = {"eager-control": "equivalent", "compile": "faster", "compile-max-auto
 
 def document(gpu=True, repeats=10, missing=(), ops=OPS, modes=MODES, dtypes=("float16",)) -> dict:
     """Return a summary.json of fixed values; `missing` modes are unsupported."""
-    metrics = {"device": "us", "latency": "us"} if gpu else {"latency": "us"}
+    metrics = {"device": "µs", "latency": "µs"} if gpu else {"latency": "µs"}
     metrics |= {"first_call": "s", "gbps": "GB/s", "tflops": "TFLOP/s"}
     summary, speedups = [], []
     for (op, sizes), dtype in itertools.product(ops.items(), dtypes):

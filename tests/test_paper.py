@@ -14,7 +14,8 @@ from kernelbench import paper
 from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.numbers import numbers
-from kernelbench.summarize import CONTROL, DERIVED, summarize
+from kernelbench.study import CONTROL
+from kernelbench.summarize import DERIVED, summarize
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))
@@ -446,7 +447,7 @@ def test_share_of_the_loss_is_plain_arithmetic(document):
     document = bare(document)
     set_speedup(document, "softmax", "4096", "device", 0.5, "slower")
     set_speedup(document, "softmax", "4096", "latency", 0.4, "slower")
-    time = {m: rows(document, metric=m, mode="eager", unit="us")[0]["estimate"] for m in ("device", "latency")}
+    time = {m: rows(document, metric=m, mode="eager", unit="µs")[0]["estimate"] for m in ("device", "latency")}
     found = numbers(document, PUBLISHED, False)["loss"]
     share = pytest.approx(time["device"] / (1.5 * time["latency"]))
     assert found == {"cells": 1, "both": 1, "ops": {"softmax": {**found["ops"]["softmax"], "total": share}}}
@@ -474,7 +475,7 @@ def test_noise_in_words_follows_the_data(document):
     for row in rows(document, metric={"device", "latency"}, status="ok"):
         if row.get("estimate"):
             row.update(ci_low=row["estimate"] * 0.99, ci_high=row["estimate"] * 1.01)
-    wide = next(r for r in rows(document, op="attention", size="512", mode="compile", metric="device", unit="us"))
+    wide = next(r for r in rows(document, op="attention", size="512", mode="compile", metric="device", unit="µs"))
     text = section(render(document), "What eager against eager shows {")
     assert "No cell spreads beyond 5 times the median of its mode and timer." in text
     wide.update(ci_low=wide["estimate"] * 0.5, ci_high=wide["estimate"] * 2)

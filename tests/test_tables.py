@@ -188,7 +188,7 @@ def test_a_short_device_time_is_marked(study, tmp_path):
     write_records(study, tmp_path, short)
     summary, _, _ = tables(study, tmp_path)
     found = row(summary, op="softmax", size="512", mode="eager", metric="device")
-    assert found.reason == "below 10 times the timer's floor of 2.5 us"
+    assert found.reason == "below 10 times the timer's floor of 2.5 µs"
 
 
 def test_where_the_control_strays_nothing_is_equivalent(study, tmp_path):
@@ -238,6 +238,42 @@ def test_a_record_in_the_wrong_place_is_refused(study, tmp_path):
     shutil.copyfile(tmp_path / study.jobs[0].path, tmp_path / study.jobs[1].path)
     with pytest.raises(InputError, match=r"is the record of .*; delete it to measure it again"):
         collect(study, tmp_path)
+
+
+def test_a_record_of_other_settings_is_refused(study, tmp_path):
+    def other(job, entry):
+        entry["settings"] = {**entry["settings"], "threads": 7}
+
+    write_records(study, tmp_path, other)
+    with pytest.raises(InputError, match="was measured with other threads; delete it to measure it again"):
+        collect(study, tmp_path)
+
+
+def test_a_study_of_which_nothing_ran_still_has_its_rows(study, tmp_path):
+    def crash(job, entry):
+        entry.update(status="crashed", reason="no driver")
+        for part in ("work", "floors", "warm_up", "inputs", "accuracy"):
+            del entry[part]
+
+    write_records(study, tmp_path, crash)
+    summary, speedups, _ = tables(study, tmp_path)
+    assert set(summary.status) == set(speedups.status) == {"crashed"}
+    assert set(summary.reason) == {"no driver"}
+    assert summary.estimate.isna().all()
+
+
+def test_the_control_is_paired_with_its_twin_whatever_the_first_baseline(study, tmp_path):
+    write_records(study, tmp_path)
+    study.config["baselines"] = ["compile", "eager"]
+    _, _, document = tables(study, tmp_path)
+    assert document["control"]["device"]["p95"] < 0.01
+
+
+def test_a_failure_of_the_baseline_is_named_as_its(study, tmp_path):
+    write_records(study, tmp_path, fail("oom", "no memory", {0}, mode="eager"))
+    _, speedups, _ = tables(study, tmp_path)
+    found = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
+    assert (found.status, found.reason) == ("oom", "eager: 1 of 5 repeats: no memory")
 
 
 def test_the_same_samples_give_the_same_tables(study, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -154,7 +155,8 @@ def test_one_job_can_be_measured_by_hand(tmp_path):
     checkout = Checkout(tmp_path / "clone", TINY)
     command = [sys.executable, "workflow/scripts/measure.py", "--op", "softmax", "--size", "128", "--mode", "eager"]
     done = subprocess.run([*command, "--output", "r.json"], cwd=checkout.path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"ok latency [0-9.]+ µs\n", done.stdout)
     assert json.loads((checkout.path / "r.json").read_text())["samples"]["latency"]["values"]
     wrong = subprocess.run([*command[:-1], "eagle", "--output", "r"], cwd=checkout.path, capture_output=True, text=True)
     assert wrong.returncode == 1
@@ -162,6 +164,29 @@ def test_one_job_can_be_measured_by_hand(tmp_path):
         wrong.stderr
         == "mode: eagle is not known (did you mean eager?); allowed: eager, eager-control, compile, triton\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("measure.py --settings {bad --output r", "argument --settings: invalid _settings value: '{bad'"),
+        ("measure.py --settings [1] --output r", "[1] has no machine; allowed: machine, device, op"),
+        ("measure.py --op softmax --size 1024 --mode eager --output /proc/r", "No such file or directory"),
+        ("measure.py --config none.yaml --output r", "none.yaml: No such file or directory"),
+        ("promote.py results/none", "results/none: no such directory; allowed: results/<machine>"),
+        ("promote.py results/recorded/h200", "is the recorded study itself"),
+        ("promote.py results/recorded/h200 --name ../x", "--name: ../x is not allowed"),
+        ("summarize.py --data none --output none", "none/study.yaml: No such file or directory"),
+        ("collect.py --study README.md --results none", "README.md: not valid YAML"),
+    ],
+)
+def test_scripts_name_what_is_wrong_in_one_line(command, line):
+    script, *arguments = command.split()
+    command = [sys.executable, f"workflow/scripts/{script}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert line in done.stderr.splitlines()[-1]
 
 
 def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_path):

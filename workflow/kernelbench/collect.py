@@ -35,26 +35,30 @@ def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, di
     timer's unit (µs; first_call s; peak_memory MiB; warm_up µs). jobs: one row per job, all other fields of its
     record, nested ones with dots in their names and lists as JSON. Raises InputError for a bad record.
     """
-    samples, jobs, environments = [], [], []
+    samples, jobs, entries = [], [], []
     for job in study.jobs:
         path = results / job.path
         entry = record.read(path)
-        _check_is(entry, job, path)
+        _check_is(entry, job, study, path)
         samples += _samples(entry)
         jobs.append(_flat({k: v for k, v in entry.items() if k not in ("samples", "warm_up")}))
         jobs[-1]["settled"] = entry.get("warm_up", {}).get("settled")
-        environments.append((path, entry))
-    _refuse_mixture(environments)
+        entries.append((path, entry))
+    _refuse_mixture(entries)
     columns = [*KEY, "timer", "index", "value", "flag"]
     table = pd.DataFrame(samples, columns=columns).astype({"flag": "category", "timer": "category"})
-    return table, _ranked(pd.DataFrame(jobs)), _environment(environments)
+    return table, _ranked(pd.DataFrame(jobs)), _environment(entries)
 
 
-def _check_is(entry: dict, job: Job, path: Path) -> None:
+def _check_is(entry: dict, job: Job, study: Study, path: Path) -> None:
     cell = job.cell
     found = [entry[name] for name in KEY[1:]]
     if found != [cell.op, cell.dtype, cell.size, job.mode, job.repeat]:
         raise InputError(f"{path}: is the record of {'/'.join(map(str, found))}; delete it to measure it again")
+    wanted = study.settings(job)
+    other = [name for name in wanted if entry["settings"].get(name) != wanted[name]]
+    if other:
+        raise InputError(f"{path}: was measured with other {', '.join(other)}; delete it to measure it again")
 
 
 def _samples(entry: dict) -> list[tuple]:
@@ -129,6 +133,6 @@ def _environment(entries: list[tuple[Path, dict]]) -> dict:
         "threads": entries[0][1]["settings"]["threads"],
         "first_started": started[0],
         "last_started": started[-1],
-        "gpu_seconds": round(sum(entry["seconds"]["total"] for _, entry in entries), 1),
+        "job_seconds": round(sum(entry["seconds"]["total"] for _, entry in entries), 1),
         "jobs": len(entries),
     }

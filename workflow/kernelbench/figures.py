@@ -15,6 +15,7 @@ from math import ceil, floor, log2, log10, nan
 from pathlib import Path
 
 from kernelbench.harness import workloads
+from kernelbench.study import CONTROL
 
 # The figures by name, filled by @_registered.
 FIGURES: dict[str, Callable] = {}
@@ -62,7 +63,7 @@ STYLE = {
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 MARKERS = ["s", "^", "v", "P", "X", "<", ">"]
 BASELINE = {"color": "black", "marker": "o"}
-CONTROL = {"color": "0.55", "marker": "o", "markersize": 2.2}
+CONTROL_STYLE = {"color": "0.55", "marker": "o", "markersize": 2.2}
 MEAN = "D"
 GREY, BAND = "0.45", "0.8"
 
@@ -140,16 +141,15 @@ class _Data:
         return sorted(found, key=lambda mode: _place(mode, self.configs))
 
     def is_control(self, mode: str) -> bool:
-        """Return whether `mode` is the baseline configured a second time (A/A)."""
-        twin = self.configs.get(mode) == self.configs.get(self.baseline)
-        return mode != self.baseline and mode in self.configs and twin
+        """Return whether `mode` is the A/A arm."""
+        return mode == CONTROL
 
     def style(self, mode: str) -> dict:
         """Return colour and marker of `mode`: its place among the modes decides, in every figure."""
         if mode == self.baseline:
             return BASELINE
         if self.is_control(mode):
-            return CONTROL
+            return CONTROL_STYLE
         place = [m for m in self.modes if m != self.baseline and not self.is_control(m)].index(mode)
         return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
 

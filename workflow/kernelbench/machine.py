@@ -47,7 +47,7 @@ def _usable_gpu() -> dict | None:
 
 
 def resolve(named: str) -> tuple[str, str]:
-    """Return (label, device) for the config's `machine`: `auto`, the label of a GPU, or one that starts with cpu."""
+    """Return (label, device) for the config's `machine`: `auto`, or a label, which may go on with -<study>."""
     label, device, _ = present()
     if named == "auto":
         return label, device
@@ -57,8 +57,8 @@ def resolve(named: str) -> tuple[str, str]:
 def require(machine: str) -> None:
     """Raise InputError unless this machine is the one named `machine`; any machine can measure its CPU."""
     label, _, name = present()
-    if machine != label and not machine.startswith("cpu"):
+    if machine != label and not machine.startswith((f"{label}-", "cpu")):
         raise InputError(
             f"config: machine: {machine} is not what this machine has ({label}: {name}); "
-            f"allowed here: auto, {label}, cpu"
+            f"allowed here: auto, {label}, {label}-<study>, cpu"
         )

@@ -12,7 +12,8 @@ import statistics
 from scipy import stats
 
 from kernelbench.statistics import CONFIDENCE
-from kernelbench.summarize import ALL, CONTROL, DERIVED, FLOOR_FACTOR
+from kernelbench.study import CONTROL, TWIN
+from kernelbench.summarize import ALL, DERIVED, FLOOR_FACTOR
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -20,7 +21,7 @@ TIMES = ("device", "latency")
 PARITY = math.log(1.1)
 # A cell is unsteady where it spreads this many times as much between repeats as its mode does in the median.
 UNSTEADY_FACTOR = 5
-FLOOR_NOTE = re.compile(r"timer's floor of (\S+) us")
+FLOOR_NOTE = re.compile(r"timer's floor of (\S+) µs")
 
 
 def numbers(document: dict, published: dict, local: bool) -> dict:
@@ -51,7 +52,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "ops": ops,
         "overall": {m: _overall(document, baseline, m) for m in metrics},
         "ceilings": _ceilings(document),
-        "control": _control(document, baseline, metrics),
+        "control": _control(document, metrics),
         "noise": _noise(ops, metrics),
         "unsteady_factor": UNSTEADY_FACTOR,
         "turns": _turns(ops, metrics),
@@ -205,7 +206,7 @@ def _jobs(document: dict) -> dict:
     cells = {(row["op"], row["dtype"], row["size"]) for row in document["speedups"] if row["size"] != ALL}
     return {
         "count": document["environment"]["jobs"],
-        "minutes": document["environment"]["gpu_seconds"] / 60,
+        "minutes": document["environment"]["job_seconds"] / 60,
         "repeats": document["study"]["repeats"],
         "cells": len(cells),
     }
@@ -240,11 +241,11 @@ def _ceilings(document: dict) -> dict:
     return found
 
 
-def _control(document: dict, baseline: str, metrics: list[str]) -> dict:
+def _control(document: dict, metrics: list[str]) -> dict:
     """Return for each metric the A/A arm: cells, how many are significant, 95th percentile of its deviation."""
     found = {}
     for metric in metrics:
-        rows = _speedups(document, mode=CONTROL, baseline=baseline, metric=metric)
+        rows = _speedups(document, mode=CONTROL, baseline=TWIN, metric=metric)
         cells = [row for row in rows if row["size"] != ALL and row["p"] is not None]
         if cells:
             found[metric] = {

@@ -54,7 +54,7 @@ def typeset(text: Path, defaults: Path, output: Path) -> None:
     command = [pypandoc.get_pandoc_path(), "--defaults", defaults, "--output", source, text]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        raise InputError(f"{text}: pandoc: {done.stderr.strip().splitlines()[0]}")
+        raise InputError(f"{text}: pandoc: {(done.stderr.strip() or 'it gave no reason').splitlines()[0]}")
     try:
         # Fonts of the machine are left out: only those that typst brings give the same pages everywhere.
         typst.compile(source, output=output, root=ROOT, ignore_system_fonts=True)

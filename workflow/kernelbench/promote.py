@@ -27,6 +27,10 @@ def promote(results: Path, recorded: Path) -> str:
 
     Raises InputError where a file is missing, records come from different sources, or no commit has these sources.
     """
+    if not results.is_dir():
+        raise InputError(f"{results}: no such directory; allowed: results/<machine>")
+    if results.resolve() == recorded.resolve():
+        raise InputError(f"{results}: is the recorded study itself; allowed: results/<machine>")
     missing = [name for name in FILES if not (results / name).is_file()]
     if missing:
         raise InputError(f"{results}: {', '.join(missing)} missing; run snakemake to the end first")

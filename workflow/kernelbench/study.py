@@ -22,6 +22,13 @@ from kernelbench.harness.workload import build as build_workload
 
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
+# The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
+CONTROL, TWIN = "eager-control", "eager"
+# What a job depends on: see Study.settings.
+SETTINGS = (
+    *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
+    *("workload", "run", "sampling", "threads", "seed"),
+)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
 HARNESS = Path("workflow/kernelbench/harness")
@@ -80,13 +87,9 @@ class Study:
         """The directory of this machine's own results."""
         return f"results/{self.machine}"
 
-    def op_modes(self, op: str) -> list[str]:
-        """Return the modes that `op` runs in: those of its entry, else all."""
-        return self.config["ops"][op].get("modes", list(self.modes))
-
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
-        return _cells(self.config)
+        return cells_of(self.config)
 
     @cached_property
     def jobs(self) -> list[Job]:
@@ -100,7 +103,7 @@ class Study:
             Job(cell, mode, repeat)
             for repeat in range(self.repeats)
             for cell in sorted(self.cells(), key=lambda c: self._rank(repeat, c))
-            for mode in sorted(self.op_modes(cell.op), key=lambda m: self._rank(repeat, cell, m))
+            for mode in sorted(modes_of(self.config, cell.op), key=lambda m: self._rank(repeat, cell, m))
         ]
 
     @cached_property
@@ -167,7 +170,7 @@ class Study:
         _known("op", op, self.config["ops"])
         _known("dtype", dtype, {cell.dtype for cell in cells if cell.op == op})
         _known("size", size, [cell.size for cell in cells if (cell.op, cell.dtype) == (op, dtype)])
-        _known("mode", mode, self.op_modes(op))
+        _known("mode", mode, modes_of(self.config, op))
         _known("repeat", repeat, range(self.repeats))
         return Job(Cell(op, dtype, size), mode, repeat)
 
@@ -176,17 +179,34 @@ class Study:
         return hashlib.sha256(text.encode()).digest()
 
 
+def cells_of(config: dict) -> list[Cell]:
+    """Return every cell of a study's mapping (config.yaml's or study.yaml's) in its order."""
+    return [
+        Cell(op, dtype, str(size))
+        for op, entry in config["ops"].items()
+        for dtype, size in product(entry.get("dtypes", config["dtypes"]), entry["sizes"])
+    ]
+
+
+def modes_of(config: dict, op: str) -> list[str]:
+    """Return the modes that `op` runs in: those of its entry, else all of the study."""
+    return config["ops"][op].get("modes", list(config["modes"]))
+
+
 def load(path: Path) -> Study:
     """Return the study of the YAML file at `path`."""
     refuse_duplicates([path])
-    return Study(yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {})
+    return Study(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
 
 
 def refuse_duplicates(paths) -> None:
     """Raise InputError for a key given twice in one of the YAML files: YAML itself would drop the first unseen."""
     for path in paths:
-        with Path(path).open(encoding="utf-8") as stream:
-            _walk(yaml.compose(stream, Loader=yaml.SafeLoader), path)
+        try:
+            root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        _walk(root, path)
 
 
 def _walk(node, path) -> None:
@@ -205,14 +225,6 @@ def _walk(node, path) -> None:
             _walk(value, path)
 
 
-def _cells(config: dict) -> list[Cell]:
-    return [
-        Cell(op, dtype, str(size))
-        for op, entry in config["ops"].items()
-        for dtype, size in product(entry.get("dtypes", config["dtypes"]), entry["sizes"])
-    ]
-
-
 def _check_ops(config: dict) -> None:
     """Raise InputError for an unknown name, a wrong parameter or an impossible size."""
     for baseline in config["baselines"]:
@@ -220,8 +232,16 @@ def _check_ops(config: dict) -> None:
     for op, entry in config["ops"].items():
         for mode in entry.get("modes", []):
             _known(f"config: ops.{op}.modes", mode, config["modes"])
+        sizes = [str(size) for size in entry["sizes"]]
+        if len(set(sizes)) < len(sizes):
+            raise InputError(f"config: ops.{op}.sizes: {', '.join(sizes)} is not allowed; allowed: each size once")
+    for mode, entry in config["modes"].items():
+        passed = [key for key in entry if key not in ("runner", "devices")]
+        if passed and entry["runner"] != "compile":
+            runner = entry["runner"]
+            raise InputError(f"config: modes.{mode}: {passed[0]} is not known to the runner {runner}; allowed: devices")
     workloads_of = {op: _workload(op, entry) for op, entry in config["ops"].items()}
-    for cell in _cells(config):
+    for cell in cells_of(config):
         try:
             workloads_of[cell.op].check_size(cell.size, ITEMSIZE[cell.dtype])
         except InputError as error:
@@ -229,9 +249,12 @@ def _check_ops(config: dict) -> None:
 
 
 def _check_recorded(names: list[str]) -> None:
-    there = sorted(path.name for path in RECORDED.glob("*") if (path / "samples.parquet").exists())
+    there = sorted(path.name for path in RECORDED.glob("*") if path.is_dir())
     for name in names:
         _known("config: recorded", name, there)
+        for source in ("samples.parquet", "jobs.parquet", "study.yaml", "environment.json"):
+            if not (RECORDED / name / source).is_file():
+                raise InputError(f"config: recorded: {name} has no {source}; restore results/recorded/{name}/{source}")
 
 
 def _known(what: str, name, known) -> None:
@@ -265,7 +288,8 @@ def _validate(config: dict) -> None:
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     errors = list(jsonschema.Draft202012Validator(schema).iter_errors(config))
     if errors:
-        worst = min(errors, key=lambda e: (list(map(str, e.absolute_path)), e.message))
+        # A misspelt key is both unknown and missing: the former says what was meant.
+        worst = min(errors, key=lambda e: (e.validator != "additionalProperties", list(map(str, e.absolute_path))))
         raise InputError(f"config: {_sentence(worst)}")
 
 
@@ -279,7 +303,8 @@ def _sentence(error: jsonschema.ValidationError) -> str:
         return f"{at}{name} is not a known key{nearest(name, known)}; allowed: {', '.join(known)}"
     if error.validator == "required":
         missing = next(key for key in error.validator_value if key not in error.instance)
-        return f"{at}{missing} is missing; allowed: {error.schema['properties'][missing]['description']}"
+        allowed = error.schema.get("properties", {}).get(missing, {}).get("description", "a value for each key")
+        return f"{at}{missing} is missing; allowed: {allowed}"
     allowed = error.schema.get("description", f"{error.validator} {error.validator_value}")
     hint = nearest(error.instance, error.validator_value) if error.validator == "enum" else ""
     return f"{at}{json.dumps(error.instance)} is not allowed{hint}; allowed: {allowed}"

@@ -13,11 +13,10 @@ import yaml
 
 from kernelbench import statistics
 from kernelbench.statistics import Interval
-from kernelbench.study import Study
+from kernelbench.study import CONTROL, TWIN, cells_of, modes_of
 
-CONTROL = "eager-control"
 # The metrics that speedups exist for, with the unit of their samples.
-MEASURED = {"device": "us", "latency": "us", "first_call": "s", "peak_memory": "MiB"}
+MEASURED = {"device": "µs", "latency": "µs", "first_call": "s", "peak_memory": "MiB"}
 DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
 SUMMARY = "machine op dtype size mode metric unit n estimate ci_low ci_high status reason"
 SPEEDUPS = (
@@ -29,6 +28,7 @@ STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
 ALL = "all"
+WORK = ["work.flops", "work.bytes", "work.bound"]
 
 
 class Data:
@@ -45,8 +45,10 @@ class Data:
         grouped = samples[samples.timer.isin(MEASURED)].groupby([*key, "repeat"], observed=True)["value"]
         logs = grouped.agg(statistics.repeat_value)
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
-        plan = Study(self.study)
-        self.rows = [(c.op, c.dtype, c.size, mode) for c in plan.cells() for mode in plan.op_modes(c.op)]
+        cells = cells_of(self.study)
+        self.rows = [(c.op, c.dtype, c.size, mode) for c in cells for mode in modes_of(self.study, c.op)]
+        # Where no job came as far as its inputs there is no work, and nothing to divide by a time.
+        self.jobs = self.jobs.reindex(columns=self.jobs.columns.union(WORK, sort=False))
         self.work = self.jobs.dropna(subset=["work.flops"]).groupby(["op", "dtype", "size"]).first()
         self.status = {row: self._status(group) for row, group in self.jobs.groupby(["op", "dtype", "size", "mode"])}
 
@@ -172,7 +174,7 @@ def _floor_note(data: Data, row: tuple, metric: str) -> str:
     jobs = data.jobs[(data.jobs.op == op) & (data.jobs.dtype == dtype) & (data.jobs["size"] == size)]
     floor = jobs[jobs["mode"] == mode]["floors.empty_kernel"].median()
     below = np.exp(data.values(row, metric).mean()) < FLOOR_FACTOR * floor
-    return f"below {FLOOR_FACTOR} times the timer's floor of {floor:.3g} us" if below else ""
+    return f"below {FLOOR_FACTOR} times the timer's floor of {floor:.3g} µs" if below else ""
 
 
 def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
@@ -223,7 +225,10 @@ def _delta(data: Data, metric: str) -> float:
 
 
 def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
-    status, reason, _ = max((data.status[row], data.status[(*row[:3], baseline)]), key=lambda s: STATUSES.index(s[0]))
+    status, reason, _ = data.status[row]
+    other, why, _ = data.status[(*row[:3], baseline)]
+    if STATUSES.index(other) > STATUSES.index(status):
+        status, reason = other, f"{baseline}: {why}"
     return _row(data, row, baseline, metric, _pairs(data, row, baseline, metric), status, reason)
 
 
@@ -259,9 +264,8 @@ def _row(data, row, baseline, metric, pairs, status, reason) -> list:
 def _controls(table: pd.DataFrame, data: Data) -> dict:
     """Return for each metric the 95th percentile of |speedup - 1| (on logs) of A/A, and whether δ stands the test."""
     controls = {}
-    first = data.study["baselines"][0]
     for metric in data.metrics:
-        arm = table[(table["mode"] == CONTROL) & (table.baseline == first) & (table.metric == metric)]
+        arm = table[(table["mode"] == CONTROL) & (table.baseline == TWIN) & (table.metric == metric)]
         logs = np.abs(np.log(arm[(arm["size"] != ALL) & arm.speedup.notna()].speedup))
         if len(logs):
             p95 = float(np.expm1(np.quantile(logs, 0.95)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kernelbench import study
 from kernelbench.collect import collect
+from kernelbench.errors import run
 
 
 def main() -> None:
@@ -21,4 +22,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

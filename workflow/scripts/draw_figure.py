@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from kernelbench import figures
+from kernelbench.errors import run
 
 
 def main() -> None:
@@ -22,4 +23,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from kernelbench.errors import InputError
+from kernelbench.errors import InputError, run
 from kernelbench.paper import render
 
 
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -4,6 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
+from kernelbench.errors import run
 from kernelbench.summarize import summarize, write_csv
 
 
@@ -20,4 +21,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from kernelbench.errors import run
 from kernelbench.paper import typeset
 
 
@@ -16,4 +17,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

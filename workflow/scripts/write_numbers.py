@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from kernelbench.errors import run
 from kernelbench.numbers import numbers
 
 
@@ -23,4 +24,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from kernelbench.errors import run
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -17,4 +19,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
