@@ -111,7 +111,7 @@ def check_layer_norm(x, weight, bias, eps=1e-5):
 
 
 def check_matmul(a, b):
-    # Dense copies for eager: cuBLAS reads out of bounds where a stride is 2^30.
+    # Dense copies for eager: with a stride of 2^30 an illegal access was reported until it had them.
     check(matmul(a, b), a.contiguous() @ b.contiguous(), a.double() @ b.double())
 
 
