@@ -1,8 +1,8 @@
 """Numbers: from a machine's summary.json to what the paper's text says about it.
 
-Every number of the text, and every pattern that its words depend on, has its name here. Nothing is estimated: this
-only selects, counts and judges by the stated rules. An op is known by its label: its name, with its dtype where the
-study has several of them.
+Every number of the text, and every pattern that its words depend on, has its name here. No time or speedup is
+estimated: this selects, counts, compares and judges by the stated rules. An op is known by its label: its name, with
+its dtype where the study has several of them.
 """
 
 import math
