@@ -5,9 +5,12 @@ snakemake paper                         only paper/paper.pdf, from the recorded 
 """
 
 import json
+import os
 from pathlib import Path
 
+from kernelbench import start
 from kernelbench.figures import FIGURES
+from kernelbench.lanes import Lanes, environment
 from kernelbench.study import Study, refuse_duplicates
 
 # A --configfile replaces config.yaml; Snakemake would merge the two.
@@ -18,6 +21,11 @@ if not workflow.overwrite_configfiles:
 
 refuse_duplicates(workflow.configfiles)
 study = Study(config)
+lanes = Lanes(study, workflow.global_resources.get("gpu").value)
+for name in lanes.resources():
+    workflow.register_resource(name, 1)
+# What the jobs inherit: the GPUs by their UUIDs, and the run that the processes that it starts must not outlive.
+os.environ |= environment(study.device) | {start.RUN: start.run_name(os.getpid())}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 
 

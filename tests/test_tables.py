@@ -53,14 +53,15 @@ def _entry(study: Study, job, place: int, time: float) -> dict:
     microseconds = {"unit": "us", "values": values, "flags": ["", "", "", "outlier", ""]}
     workload = study.workloads[job.cell.op]
     return {
-        "version": 1,
+        "version": record.VERSION,
         **{key: study.settings(job)[key] for key in ("machine", "op", "dtype", "size", "mode", "repeat")},
         "status": "ok",
         "reason": "",
         "settings": study.settings(job),
         "place": place,
         "started": f"2026-01-01T00:00:{place:02d}+00:00",
-        "seconds": {"total": 1.0},
+        "seconds": {"wall": 1.0},
+        "suspect": [],
         "samples": {
             "device": microseconds,
             "latency": microseconds,

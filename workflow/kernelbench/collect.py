@@ -102,7 +102,9 @@ def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
     for where, name in SAME:
         values = {}
         for path, entry in measured:
-            values.setdefault(_dig(entry, where), path)
+            value = _dig(entry, where)
+            if value is not None or entry["status"] == "ok":  # A process that died early knows no CUDA version.
+                values.setdefault(value, path)
         if len(values) > 1:
             found = "; ".join(f"{value} in {path}" for value, path in values.items())
             raise InputError(f"records of different {name} cannot be mixed: {found}; delete those of one of them")
@@ -133,6 +135,6 @@ def _environment(entries: list[tuple[Path, dict]]) -> dict:
         "threads": entries[0][1]["settings"]["threads"],
         "first_started": started[0],
         "last_started": started[-1],
-        "job_seconds": round(sum(entry["seconds"]["total"] for _, entry in entries), 1),
+        "job_seconds": round(sum(entry["seconds"]["wall"] for _, entry in entries), 1),
         "jobs": len(entries),
     }

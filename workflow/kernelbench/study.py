@@ -24,11 +24,8 @@ SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
-# What a job depends on: see Study.settings.
-SETTINGS = (
-    *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
-    *("workload", "run", "sampling", "threads", "seed"),
-)
+# Keys of a mode's entry that say how its jobs are run, not what is run.
+PROCESS_KEYS = ("start", "timeout")
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
 HARNESS = Path("workflow/kernelbench/harness")
@@ -106,6 +103,11 @@ class Study:
             for mode in sorted(modes_of(self.config, cell.op), key=lambda m: self._rank(repeat, cell, m))
         ]
 
+    def jobs_of(self, repeat: int) -> list[Job]:
+        """Return the jobs of one repeat in the planned order."""
+        each = len(self.jobs) // self.repeats
+        return self.jobs[repeat * each : (repeat + 1) * each]
+
     @cached_property
     def _places(self) -> dict[Job, int]:
         return {job: place for place, job in enumerate(self.jobs)}
@@ -124,7 +126,7 @@ class Study:
 
     def settings(self, job: Job) -> dict:
         """Return all that the measurement of `job` depends on, and nothing of the rest of the study."""
-        entry = self.config["ops"][job.cell.op]
+        entry, mode = self.config["ops"][job.cell.op], self.modes[job.mode]
         parameters = {k: v for k, v in entry.items() if k not in ENTRY_KEYS}
         return {
             "machine": self.machine,
@@ -135,9 +137,10 @@ class Study:
             "mode": job.mode,
             "repeat": job.repeat,
             "workload": {"name": _workload_name(job.cell.op, entry), **parameters},
-            "run": self.modes[job.mode],
+            "run": {k: v for k, v in mode.items() if k not in PROCESS_KEYS},
             "sampling": self.config["sampling"],
             "threads": self.config["threads"],
+            "start": mode.get("start", self.config["start"]),
             "seed": self.config["seed"],
         }
 
@@ -145,12 +148,12 @@ class Study:
         """Return `settings` as text, for a command line and for Snakemake to compare with the last run's."""
         return json.dumps(self.settings(job))
 
-    def sources(self, job: Job) -> list[str]:
-        """Return the files whose change re-measures `job`: harness, the op's workload, and its kernel if it runs one.
+    def timeout(self, job: Job) -> int:
+        """Return the job's time limit in s. A changed limit measures nothing anew."""
+        return self.modes[job.mode].get("timeout", self.config["timeout"])
 
-        Raises InputError where the study names another machine than this one: then nothing can be measured here.
-        """
-        machine.require(self.machine)
+    def sources(self, job: Job) -> list[str]:
+        """Return the files whose change re-measures `job`: harness, the op's workload, its kernel if it runs one."""
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
         files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
         files.append((HARNESS / "workloads" / f"{name}.py").as_posix())
@@ -236,7 +239,7 @@ def _check_ops(config: dict) -> None:
         if len(set(sizes)) < len(sizes):
             raise InputError(f"config: ops.{op}.sizes: {', '.join(sizes)} is not allowed; allowed: each size once")
     for mode, entry in config["modes"].items():
-        passed = [key for key in entry if key not in ("runner", "devices")]
+        passed = [key for key in entry if key not in ("runner", "devices", *PROCESS_KEYS)]
         if passed and entry["runner"] != "compile":
             runner = entry["runner"]
             raise InputError(f"config: modes.{mode}: {passed[0]} is not known to the runner {runner}; allowed: devices")
