@@ -9,6 +9,7 @@ import json
 import os
 import time
 from pathlib import Path
+from statistics import median
 
 from kernelbench import lanes, start
 from kernelbench.errors import run
@@ -73,10 +74,12 @@ def _started() -> float:
 
 def _line(entry: dict) -> str:
     """Return what became of the job, in one line."""
+    latency = entry["samples"].get("latency", {}).get("values")
+    found = f"latency {median(latency):.1f} µs" if latency else entry["reason"]
     seconds = {name: round(value, 2) for name, value in entry["seconds"].items()}
     parts = "{overhead} overhead + {compilation} compilation + {measurement} measurement".format(**seconds)
     notes = entry["suspect"] + [f"ended what it left behind: {left}" for left in entry["process"]["left"]]
-    return "; ".join([f"{entry['status']} {entry['reason']}".strip(), f"{seconds['wall']} s = {parts}", *notes])
+    return "; ".join([f"{entry['status']} {found}".strip(), f"{seconds['wall']} s = {parts}", *notes])
 
 
 def _settings(text: str) -> dict:

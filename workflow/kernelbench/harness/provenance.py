@@ -21,14 +21,14 @@ VARIABLES = (
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NVML_BASED_CUDA_CHECK", "TORCH_LOGS",
     "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE", "TRITON_INTERPRET",
 )  # fmt: skip
-# NVML's bits for clocks below what was asked for.
+# NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
 THROTTLING = {
-    0x4: "power cap",
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
+VIOLATIONS = {"POWER": "power cap", "THERMAL": "heat"}
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def gpu_state() -> dict | None:
             "temperature": _ask(library, "DeviceGetTemperature", gpu, library.NVML_TEMPERATURE_GPU),
             "power": None if power is None else power / 1000,
             "throttle_reasons": _ask(library, "DeviceGetCurrentClocksThrottleReasons", gpu),
-            "violations": {name: _violation(library, gpu, name) for name in ("POWER", "THERMAL")},
+            "violations": {name: _violation(library, gpu, name) for name in VIOLATIONS},
             "processes": None if processes is None else len(processes),
         }
 
@@ -115,6 +115,10 @@ def suspect(before: dict | None, after: dict | None) -> list[str]:
         found.append(f"{others} other process{'es' if others > 1 else ''} on the GPU")
     reasons = after["throttle_reasons"] or 0
     found += [f"throttled: {name}" for bit, name in THROTTLING.items() if reasons & bit]
+    for policy, name in VIOLATIONS.items():
+        held = (after["violations"][policy] or 0) - (before["violations"][policy] or 0)
+        if held > 0:
+            found.append(f"throttled: {name} for {held / 1e6:.1f} ms")
     return found
 
 
