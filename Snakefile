@@ -7,6 +7,7 @@ snakemake paper                         only paper/paper.pdf, from the recorded 
 import json
 from pathlib import Path
 
+from kernelbench import progress
 from kernelbench.figures import FIGURES
 from kernelbench.study import Study, refuse_duplicates
 
@@ -34,6 +35,10 @@ include: "workflow/rules/measure.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
+
+
+onstart:
+    progress.announce(study.results, workflow.dag.needrun_jobs())
 
 
 rule all:
