@@ -5,6 +5,7 @@ results/<machine>/logs/progress.log a line for each job. Dry runs and --verbose 
 """
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -34,6 +35,8 @@ EXPECTED = ("ok", "unsupported")
 CHATTER = ("Assuming unrestricted", "Building DAG", "Using shell", "host:", "Conda environments: ignored")
 PREAMBLE = (LogEvent.WORKFLOW_STARTED, LogEvent.RUN_INFO, LogEvent.RESOURCES_INFO)
 # What the display tells in its own way.
+# What Snakemake says of a command that failed besides its error; its first line is the whole command.
+EXIT = re.compile(r"returned non-zero exit status (\d+)")
 TOLD = (LogEvent.JOB_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED, LogEvent.JOB_ERROR, LogEvent.PROGRESS)
 
 
@@ -171,7 +174,7 @@ class Bar(Progress):
         yield self.make_tasks_table(self.tasks)
         jobs = list(self.tally.running.values())
         for job in jobs[:NAMED]:
-            yield Text(f"  {job.name}, for {duration(now - job.started)}", no_wrap=True)
+            yield Text(f"  now {job.name}, for {duration(now - job.started)}", no_wrap=True)
         if len(jobs) > NAMED:
             yield Text(f"  and {len(jobs) - NAMED:,} more")
 
@@ -194,6 +197,7 @@ class LogHandler(LogHandlerBase):
         self.tells = not quiet & {Quietness.ALL, Quietness.PROGRESS}
         self.tally = self.bar = self.file = None
         self.told = float("-inf")
+        self.exit = ""
 
     def handle(self, record):
         """Follow each message, also one that --quiet keeps from being printed, before printing it."""
@@ -209,7 +213,7 @@ class LogHandler(LogHandlerBase):
         text = self.format(record)
         if not self.as_snakemake:
             info = event is None and record.levelname == "INFO"
-            told = self.tally and (event in TOLD or (info and not text.startswith("Complete log")))
+            told = self.tally and (event in TOLD or EXIT.search(text) or (info and not self.tally.statuses["failed"]))
             if told or event in PREAMBLE or (info and text.startswith(CHATTER)):
                 return
         if text and text != "None":
@@ -237,9 +241,9 @@ class LogHandler(LogHandlerBase):
         elif event == LogEvent.JOB_ERROR and record.jobid in self.tally.running:
             job = self.tally.running[record.jobid]
             self.tally.end(record.jobid, "failed", now)
-            self.fail(job, f"failed: {_last_line(job.logs)}")
-            if self.tells_failures and self.common_settings.show_failed_logs:
-                self.say("\n".join(show_logs(job.logs)))
+            self.break_off(job)
+        elif event == LogEvent.ERROR and (found := EXIT.search(record.getMessage())):
+            self.exit = f" with exit status {found[1]}"  # Said just before the error of the job.
 
     def begin(self, run: Run, now: float) -> None:
         """Start to tell of a run. A plan is its own output."""
@@ -265,6 +269,14 @@ class LogHandler(LogHandlerBase):
         self.write(line)
         if self.tells_failures:
             self.say(f"{datetime.now():%H:%M:%S} {line}", "red")
+
+    def break_off(self, job: Job) -> None:
+        """Tell that a job ended without its output: its exit status, its last words, and all of a log that has more."""
+        words = _words(job.logs)
+        self.fail(job, f"failed{self.exit}: {words[-1] if words else 'it left no word'}")
+        self.exit = ""
+        if len(words) > 1 and self.tells_failures and self.common_settings.show_failed_logs:
+            self.say("\n".join(show_logs(job.logs)))
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print `text` as it is, above the bar if there is one."""
@@ -293,9 +305,8 @@ class LogHandler(LogHandlerBase):
     def ending(self, now: float) -> str:
         """Return the last line: what was done in how long, what it came to, and what is left."""
         tally = self.tally
-        line = f"{tally.done:,} of {tally.total:,} jobs done in {duration(now - tally.began)}"
-        odd = [f"{count:,} {status}" for status, count in sorted(tally.statuses.items()) if status != "ok"]
-        line = ", ".join([line, *odd])
+        counts = ", ".join(f"{count:,} {status}" for status, count in tally.statuses.most_common()) or "none"
+        line = f"{tally.done:,} of {tally.total:,} jobs done in {duration(now - tally.began)}: {counts}"
         return line if tally.done == tally.total else f"{line}; the same command goes on with what is left"
 
 
@@ -307,10 +318,10 @@ def _outcome(record: Path | None) -> tuple[str, str]:
     return entry["status"], entry["reason"]
 
 
-def _last_line(logs: list[str]) -> str:
-    """Return the last line of the logs that says something, which is where an error stands."""
+def _words(logs: list[str]) -> list[str]:
+    """Return the lines of the logs that are not empty; the last is where an error stands."""
     lines = []
     for log in logs:
         with suppress(OSError):  # A job that was killed may have none.
-            lines += Path(log).read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no reason in its log")
+            lines += Path(log).read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line.strip() for line in lines if line.strip()]
