@@ -58,7 +58,7 @@ def test_before_the_first_job_the_recorded_study_says_how_long(study, tmp_path, 
     assert "eager 0 4 3.0 s 12 s h200" in lines
     assert "compile 0 2 10.0 s 20 s h200" in lines
     assert "compile-dynamic 0 2 10.0 s 20 s nothing; as compile on h200" in lines
-    assert "triton 0 2 0.0 s 0 s nothing; unsupported on cpu" in lines
+    assert "triton 0 2 0.0 s 0 s unsupported on cpu" in lines
     assert "Times measured on h200; yours may differ." in lines
     assert any(line.startswith("time: 1 min; started now, measured by") for line in lines)  # 12 + 20 + 20 + 20
     assert "disk: 0.2 MB for records and logs, 16 kB a job typically" in lines

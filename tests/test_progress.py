@@ -64,6 +64,12 @@ def test_what_a_job_has_already_run_is_not_expected_again():
     assert running.seconds_left(99) == pytest.approx(0), "a job that takes longer than expected ends any moment"
 
 
+def test_a_mode_that_takes_longer_than_all_before_it_is_expected_to_go_on_so():
+    slow = tally({"eager": 1, "max-autotune": 3}, [("eager", 0, 1)])
+    slow.start(9, job("max-autotune", 1))
+    assert slow.seconds_left(21) == pytest.approx(2 * 20)
+
+
 def test_jobs_that_run_at_once_end_sooner():
     two_lanes = tally({"compile": 6}, [("compile", 0, 10), ("compile", 0, 10)])
     assert two_lanes.seconds_left(10) == pytest.approx(4 * 10 / 2)

@@ -62,7 +62,7 @@ def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]
     From the first source that knows its mode, of its op where that is known; else those of the slowest mode known.
     """
     if study.device not in study.modes[job.mode].get("devices", [study.device]):
-        return 0, f"nothing; unsupported on {study.device}"
+        return 0, f"unsupported on {study.device}"
     for known in sources:
         if job.mode in known.by_mode:
             return known.by_op.get((job.cell.op, job.mode), known.by_mode[job.mode]), known.name

@@ -31,12 +31,15 @@ LINE_EVERY = 30
 NAMED = 4
 # Statuses of a record that are no failure.
 EXPECTED = ("ok", "unsupported")
-# What Snakemake says at the start of every run and nobody acts on; its own log file keeps it.
-CHATTER = ("Assuming unrestricted", "Building DAG", "Using shell", "host:", "Conda environments: ignored")
+# How messages begin that Snakemake prints in every run or for every job and nobody acts on; its own log file has them.
+CHATTER = (
+    *("Assuming unrestricted", "Building DAG", "Using shell", "host:", "Conda environments: ignored"),
+    *("Select jobs", "Job ", "Removing output files of failed job", "Elapsed time", "Complete log"),
+)
 PREAMBLE = (LogEvent.WORKFLOW_STARTED, LogEvent.RUN_INFO, LogEvent.RESOURCES_INFO)
-# What the display tells in its own way.
-# What Snakemake says of a command that failed besides its error; its first line is the whole command.
+# How Snakemake says that a command failed, which it quotes, before it says which job that was.
 EXIT = re.compile(r"returned non-zero exit status (\d+)")
+# What the display tells in its own way.
 TOLD = (LogEvent.JOB_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED, LogEvent.JOB_ERROR, LogEvent.PROGRESS)
 
 
@@ -118,17 +121,20 @@ class Tally:
     def seconds_left(self, now: float) -> float | None:
         """Return the expected seconds until the end, None before the first job ended.
 
-        A job is expected to take as long as those of its kind on average, where there is none yet as long as all, and
-        as many to run at once as did so far.
+        A job is expected to take as long as those of its kind on average; where there is none yet, as long as all, or
+        as one of its kind has run already. As many are expected to run at once as did so far.
         """
         with self._lock:
             if not self.done:
                 return None
             overall = self._spent.total() / self.done
-            mean = {kind: self._spent[kind] / self._done[kind] if self._done[kind] else overall for kind in self._left}
-            ran = [(now - job.started, mean.get(job.kind, overall)) for job in self.running.values()]
-            work = sum(count * mean[kind] for kind, count in self._left.items()) - sum(min(pair) for pair in ran)
-            at_once = (self._spent.total() + sum(so_far for so_far, _ in ran)) / (now - self.began)
+            mean = {kind: self._spent[kind] / self._done[kind] for kind in self._done}
+            ran = [(job.kind, now - job.started) for job in self.running.values()]
+            for kind in self._left.keys() - mean.keys():
+                mean[kind] = max([overall, *(seconds for other, seconds in ran if other == kind)])
+            work = sum(count * mean[kind] for kind, count in self._left.items())
+            work -= sum(min(seconds, mean[kind]) for kind, seconds in ran)
+            at_once = (self._spent.total() + sum(seconds for _, seconds in ran)) / (now - self.began)
             return work / at_once
 
     def summary(self, now: float) -> str:
@@ -212,9 +218,9 @@ class LogHandler(LogHandlerBase):
         event = getattr(record, "event", None)
         text = self.format(record)
         if not self.as_snakemake:
-            info = event is None and record.levelname == "INFO"
-            told = self.tally and (event in TOLD or EXIT.search(text) or (info and not self.tally.statuses["failed"]))
-            if told or event in PREAMBLE or (info and text.startswith(CHATTER)):
+            told = self.tally and (hasattr(record, "run") or event in TOLD or EXIT.search(text))
+            chatter = event is None and record.levelname == "INFO" and text.startswith(CHATTER)
+            if told or chatter or event in PREAMBLE:
                 return
         if text and text != "None":
             self.say(text, {"WARNING": "yellow", "ERROR": "red"}.get(record.levelname))
