@@ -1,5 +1,6 @@
 """KernelBench: is torch.compile a free speedup? The workflow that is also the paper.
 
+snakemake plan                          how many jobs are left, how long they take, how much disk; measures nothing
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and both papers
 snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
 """
@@ -8,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from kernelbench import start
+from kernelbench import progress, start
 from kernelbench.figures import FIGURES
 from kernelbench.lanes import Lanes, environment
 from kernelbench.study import Study, refuse_duplicates
@@ -38,10 +39,15 @@ wildcard_constraints:
     figure="|".join(FIGURES),
 
 
+include: "workflow/rules/plan.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
+
+
+onstart:
+    progress.announce(study.results, workflow.dag.needrun_jobs())
 
 
 rule all:
