@@ -1,10 +1,12 @@
 """KernelBench: is torch.compile a free speedup? The workflow that is also the paper.
 
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and both papers
+snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
 snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
 """
 
 import json
+import math
 from pathlib import Path
 
 from kernelbench.figures import FIGURES
@@ -17,7 +19,13 @@ if not workflow.overwrite_configfiles:
 
 
 refuse_duplicates(workflow.configfiles)
-study = Study(config)
+# With profiles/slurm each allocation has a GPU of its own, and the process that submits it measures nothing.
+submits = workflow.is_main_process and workflow.resource_scopes.is_local("gpu")
+# What runs in the allocation is not told of --resources, and would measure as many jobs at once as it has cores.
+if workflow.remote_exec:
+    workflow.register_resource("gpu", 1)
+
+study = Study(config, here=not submits)
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 
 

@@ -63,12 +63,14 @@ class Study:
     """A checked config, with the preset of the machine's device laid over it.
 
     config: the mapping of config.yaml (study.yaml holds one that is already resolved).
+    here: whether this machine measures; the login node of a cluster only submits.
     Raises InputError, one line, for whatever is wrong with it.
     """
 
-    def __init__(self, config: dict):
+    def __init__(self, config: dict, here: bool = True):
         _validate(config)
-        self.machine, self.device = machine.resolve(config["machine"])
+        self.here = here
+        self.machine, self.device = machine.resolve(config["machine"], here)
         # What the paper shows besides is no part of what is measured, nor of study.yaml.
         own = {key: value for key, value in config.items() if key not in ("presets", "recorded")}
         merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
@@ -86,6 +88,11 @@ class Study:
     def results(self) -> str:
         """The directory of this machine's own results."""
         return f"results/{self.machine}"
+
+    @property
+    def gpu_model(self) -> str:
+        """The GPU to ask a cluster for, as in the machine's label; empty where the study is of CPUs."""
+        return self.machine.split("-")[0] if self.device == "cuda" else ""
 
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
@@ -118,9 +125,13 @@ class Study:
         """Return Snakemake's priority of the job: higher runs earlier."""
         return len(self.jobs) - self.place(job)
 
-    def records(self) -> list[str]:
-        """Return the path of every job's record."""
-        return [f"{self.results}/{job.path}" for job in self.jobs]
+    def records(self, repeat: int | None = None) -> list[str]:
+        """Return the path of every job's record, or of those of one repeat."""
+        return [f"{self.results}/{job.path}" for job in self.jobs if repeat in (None, job.repeat)]
+
+    def timeout(self, job: Job) -> int:
+        """PLACEHOLDER: Return the seconds that `job` may take."""
+        return 60
 
     def settings(self, job: Job) -> dict:
         """Return all that the measurement of `job` depends on, and nothing of the rest of the study."""
@@ -148,9 +159,10 @@ class Study:
     def sources(self, job: Job) -> list[str]:
         """Return the files whose change re-measures `job`: harness, the op's workload, and its kernel if it runs one.
 
-        Raises InputError where the study names another machine than this one: then nothing can be measured here.
+        Raises InputError where this machine is to measure and the study names another: then it cannot.
         """
-        machine.require(self.machine)
+        if self.here:
+            machine.require(self.machine)
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
         files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
         files.append((HARNESS / "workloads" / f"{name}.py").as_posix())
