@@ -2,10 +2,12 @@
 
 snakemake plan                          how many jobs are left, how long they take, how much disk; measures nothing
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and both papers
+snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
 snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
 """
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -21,8 +23,14 @@ if not workflow.overwrite_configfiles:
 
 
 refuse_duplicates(workflow.configfiles)
-study = Study(config)
-lanes = Lanes(study, workflow.global_resources.get("gpu").value)
+# With profiles/slurm each allocation has a GPU of its own, and the process that submits it measures nothing.
+submits = workflow.is_main_process and workflow.resource_scopes.is_local("gpu")
+# What runs in the allocation is not told of --resources, and would measure as many jobs at once as it has cores.
+if workflow.remote_exec:
+    workflow.register_resource("gpu", 1)
+
+study = Study(config, here=not submits)
+lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name in lanes.resources():
     workflow.register_resource(name, 1)
 # What the jobs inherit: the GPUs by their UUIDs, and the run that the processes that it starts must not outlive.

@@ -65,6 +65,12 @@ class Lanes:
             raise InputError(f"--resources gpu={self.count} is not allowed, {shown}; allowed: {allowed}")
         return there[: self.count]
 
+    def sources(self, job) -> list[str]:
+        """Return the files that `job` depends on, if it can be measured here; raise InputError where it cannot."""
+        if self.study.here:
+            self.gpus  # noqa: B018  (it raises where it cannot)
+        return self.study.sources(job)
+
     def of(self, repeat: int) -> int:
         """Return the lane of a repeat: that of its GPU where it is begun already, else `repeat mod count`.
 
@@ -75,6 +81,8 @@ class Lanes:
         return self._of[repeat]
 
     def _lane(self, repeat: int) -> int:
+        if not self.study.here:  # The allocation that the repeat gets has one GPU.
+            return 0
         paths = [Path(self.study.results, job.path) for job in self.study.jobs_of(repeat)]
         there = [path for path in paths if path.exists()]
         begun = _gpu_of(there[0]) if there else None

@@ -46,12 +46,19 @@ def _usable_gpu() -> dict | None:
         raise InputError(f"CUDA_VISIBLE_DEVICES: {visible} names no GPU of this machine ({error})") from None
 
 
-def resolve(named: str) -> tuple[str, str]:
-    """Return (label, device) for the config's `machine`: `auto`, or a label, which may go on with -<study>."""
+def resolve(named: str, here: bool) -> tuple[str, str]:
+    """Return (label, device) for the config's `machine`: a label, which may go on with -<study>, or `auto` if `here`.
+
+    here: whether this machine measures. Raises InputError for `auto` where another does.
+    """
+    if named != "auto":
+        return named, "cpu" if named.startswith("cpu") else "cuda"
+    if not here:
+        raise InputError(
+            "config: machine: auto is this machine, but a cluster measures on others; allowed: their GPU, such as h200"
+        )
     label, device, _ = present()
-    if named == "auto":
-        return label, device
-    return named, "cpu" if named.startswith("cpu") else "cuda"
+    return label, device
 
 
 def require(machine: str) -> None:

@@ -60,14 +60,17 @@ class Study:
     """A checked config, with the preset of the machine's device laid over it.
 
     config: the mapping of config.yaml (study.yaml holds one that is already resolved).
+    here: whether this machine measures; the login node of a cluster only submits.
     Raises InputError, one line, for whatever is wrong with it.
     """
 
-    def __init__(self, config: dict):
+    def __init__(self, config: dict, here: bool = True):
         _validate(config)
-        self.machine, self.device = machine.resolve(config["machine"])
-        # What the paper shows besides is no part of what is measured, nor of study.yaml.
-        own = {key: value for key, value in config.items() if key not in ("presets", "recorded")}
+        self.here = here
+        label, self.device = machine.resolve(config["machine"], here)
+        self.machine = f"{label}-{config['study']}" if "study" in config else label
+        # What the paper shows besides is no part of what is measured, nor of study.yaml; the study is in the label.
+        own = {key: value for key, value in config.items() if key not in ("presets", "recorded", "study")}
         merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
             _validate(layer)
@@ -83,6 +86,11 @@ class Study:
     def results(self) -> str:
         """The directory of this machine's own results."""
         return f"results/{self.machine}"
+
+    @property
+    def gpu_model(self) -> str:
+        """The GPU to ask a cluster for, as in the machine's label; empty where the study is of CPUs."""
+        return self.machine.split("-")[0] if self.device == "cuda" else ""
 
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
@@ -120,9 +128,9 @@ class Study:
         """Return Snakemake's priority of the job: higher runs earlier."""
         return len(self.jobs) - self.place(job)
 
-    def records(self) -> list[str]:
-        """Return the path of every job's record."""
-        return [f"{self.results}/{job.path}" for job in self.jobs]
+    def records(self, repeat: int | None = None) -> list[str]:
+        """Return the path of every job's record, or of those of one repeat."""
+        return [f"{self.results}/{job.path}" for job in self.jobs if repeat in (None, job.repeat)]
 
     def settings(self, job: Job) -> dict:
         """Return all that the measurement of `job` depends on, and nothing of the rest of the study."""

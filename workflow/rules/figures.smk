@@ -4,6 +4,12 @@
 # makes  <figure>.svg below results/<machine>/figures and, for a recorded study, results/rebuilt/<study>/figures
 
 
+# Seconds each: on a cluster the login node runs them, and none waits for an allocation.
+localrules:
+    draw_figure,
+    draw_figure_recorded,
+
+
 # Draw one figure.
 rule draw_figure:
     input:

@@ -1,23 +1,28 @@
 # Measure: one record for each job of the study.
 #
 # needs  the job's settings (from the config), the harness, the op's workload, and its kernel if it runs one
-# makes  results/<machine>/records/<op>/<dtype>/<size>/<mode>/<repeat>.json
+# makes  results/<machine>/records/<op>/<dtype>/<size>/<mode>/<repeat>.json, and an empty
+#        results/<machine>/repeats/<repeat>.done once all of a repeat are there
 
 
 # Measure one job: one process, one exclusive GPU.
 rule measure:
     input:
-        # Only what is to be measured must be measurable here.
-        lambda wildcards: lanes.gpus and study.sources(study.job_of(wildcards)),
+        lambda wildcards: lanes.sources(study.job_of(wildcards)),
     output:
         "results/{machine}/records/{op}/{dtype}/{size}/{mode}/{repeat}.json",
     log:
         "results/{machine}/logs/{op}/{dtype}/{size}/{mode}/{repeat}.log",
     priority: lambda wildcards: study.priority(study.job_of(wildcards))
+    group:
+        "repeat"
     conda:
         "../../envs/environment.yaml"
     resources:
+        **lanes.resources(),
         gpu=1,
+        gpu_model=study.gpu_model,
+        runtime=lambda wildcards: math.ceil(study.timeout(study.job_of(wildcards)) / 60),
         # Resources and not parameters: a study that grows, or runs on more GPUs, changes them for jobs that are
         # measured already.
         place=lambda wildcards: study.place(study.job_of(wildcards)),
@@ -25,10 +30,20 @@ rule measure:
         # With --resources gpu=N, N jobs run at once, each on a GPU of its own.
         lane=lambda wildcards: lanes.of(int(wildcards.repeat)),
         lanes=lanes.count,
-        **lanes.resources(),
     params:
         settings=lambda wildcards: study.settings_json(study.job_of(wildcards)),
     shell:
         "python workflow/scripts/measure.py --settings {params.settings:q} --place {resources.place}"
         " --lane {resources.lane} --lanes {resources.lanes} --timeout {resources.timeout}"
         " --output {output:q} > {log:q} 2>&1"
+
+
+# Join the jobs of a repeat: a cluster runs what a rule joins in one allocation, and so on one GPU. Elsewhere it costs
+# nothing: it reads no record.
+rule bundle_repeat:
+    input:
+        lambda wildcards: study.records(int(wildcards.repeat)),
+    output:
+        touch("results/{machine}/repeats/{repeat}.done"),
+    group:
+        "repeat"

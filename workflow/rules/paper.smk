@@ -4,6 +4,16 @@
 # makes  paper/paper.pdf from the recorded studies alone, results/<machine>/paper.pdf with this machine beside them
 
 
+# Seconds each: on a cluster the login node runs them, and none waits for an allocation.
+localrules:
+    write_numbers,
+    write_numbers_recorded,
+    render_paper,
+    render_local_paper,
+    typeset_paper,
+    typeset_local_paper,
+
+
 # Write what the text says about this machine.
 rule write_numbers:
     input:

@@ -12,6 +12,6 @@ rule plan:
         "../../envs/environment.yaml"
     params:
         study=json.dumps(study.config),
-        gpus=workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1,
+        gpus=lanes.count,
     shell:
         "python workflow/scripts/plan.py --study {params.study:q} --gpus {params.gpus} 2>&1 | tee {log:q}"

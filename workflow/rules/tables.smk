@@ -5,6 +5,14 @@
 #        summary.json, below results/<machine> and, for a recorded study, results/rebuilt/<study>
 
 
+# Seconds each: on a cluster the login node runs them, and none waits for an allocation.
+localrules:
+    write_study,
+    collect,
+    summarize,
+    summarize_recorded,
+
+
 # Write the study as it is run: the config with everything resolved that depends on the machine.
 rule write_study:
     output:
@@ -24,6 +32,8 @@ rule collect:
     input:
         study="results/{machine}/study.yaml",
         records=study.records(),
+        # The repeats and not only their records, so that a cluster gets a repeat as one job.
+        repeats=expand("results/{{machine}}/repeats/{repeat}.done", repeat=range(study.repeats)),
         code="workflow/kernelbench/collect.py",
     output:
         samples="results/{machine}/samples.parquet",
