@@ -1,4 +1,4 @@
-"""A stand-in for workflow/scripts/measure.py: writes a whole record at once, so that a run costs what the workflow costs.
+"""A stand-in for workflow/scripts/measure.py: writes a whole record at once, so that a run is the workflow.
 
 tests/scale.py puts it in the script's place in a copy of the checkout, with a record.template beside it to fill in.
 It imports next to nothing: a job must cost little more than the start of a Python.

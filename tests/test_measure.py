@@ -204,6 +204,11 @@ def test_a_bad_record_is_named_with_its_repair(tmp_path, content):
         record.read(path)
 
 
+def test_a_record_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"0\.json: no such file; run snakemake to measure it"):
+        record.read(tmp_path / "0.json")
+
+
 def test_a_wrong_record_is_never_written(tmp_path):
     with pytest.raises(ValueError, match="required"):
         record.write(tmp_path / "0.json", {"version": 1})
