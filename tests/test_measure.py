@@ -203,6 +203,11 @@ def test_a_bad_record_is_named_with_its_repair(tmp_path, content):
         record.read(path)
 
 
+def test_a_record_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"0\.json: no such file; run snakemake to measure it"):
+        record.read(tmp_path / "0.json")
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("mode", ["eager", "compile", "triton"])

@@ -116,9 +116,18 @@ class Study:
         each = len(self.jobs) // self.repeats
         return self.jobs[repeat * each : (repeat + 1) * each]
 
+    # Snakemake asks six times for each job: whatever it asks must not search the study or the disk.
     @cached_property
     def _places(self) -> dict[Job, int]:
         return {job: place for place, job in enumerate(self.jobs)}
+
+    @cached_property
+    def _by_name(self) -> dict[tuple, Job]:
+        return {(*vars(job.cell).values(), job.mode, job.repeat): job for job in self.jobs}
+
+    @cached_property
+    def _harness(self) -> list[str]:
+        return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
 
     def place(self, job: Job) -> int:
         """Return the job's place in the planned order, from 0."""
@@ -163,8 +172,7 @@ class Study:
     def sources(self, job: Job) -> list[str]:
         """Return the files whose change re-measures `job`: harness, the op's workload, its kernel if it runs one."""
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
-        files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
-        files.append((HARNESS / "workloads" / f"{name}.py").as_posix())
+        files = [*self._harness, f"{HARNESS.as_posix()}/workloads/{name}.py"]
         kernel = Path("kernels", f"{name}.py")
         if self.modes[job.mode]["runner"] == "kernel" and (ROOT / kernel).exists():
             files.append(kernel.as_posix())
@@ -177,13 +185,18 @@ class Study:
 
     def job(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> Job:
         """Return the job of these names; raise InputError naming the one that the study does not have."""
+        name = (op, dtype, size, mode, repeat)
+        if name not in self._by_name:
+            self._refuse(*name)
+        return self._by_name[name]
+
+    def _refuse(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> None:
         cells = self.cells()
         _known("op", op, self.config["ops"])
         _known("dtype", dtype, {cell.dtype for cell in cells if cell.op == op})
         _known("size", size, [cell.size for cell in cells if (cell.op, cell.dtype) == (op, dtype)])
         _known("mode", mode, modes_of(self.config, op))
         _known("repeat", repeat, range(self.repeats))
-        return Job(Cell(op, dtype, size), mode, repeat)
 
     def _rank(self, *what) -> bytes:
         text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
