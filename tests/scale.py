@@ -4,7 +4,6 @@ Runs the workflow in a copy of the checkout with a stand-in for the measurement 
 timed is the workflow, and prints a Markdown table. Ratios are per job, against the row before: 1 is linear.
 """
 
-import argparse
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -25,7 +25,7 @@ from kernelbench.harness.modes import IMPORTS
 from kernelbench.start import MESSAGE_BYTES, key, open_run
 
 # What a job imports besides: the profiler, NVML, and what watches and checks it.
-OTHERS = ("torch.profiler", "pynvml", "psutil", "jsonschema")
+OTHERS = ("torch.profiler", "pynvml", "psutil", "fastjsonschema")
 
 # Where NVML is asked for the number of GPUs, some drivers keep a thread for it. A fork leaves it behind and is none the
 # worse: it asks NVML anew.
