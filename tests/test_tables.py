@@ -255,7 +255,9 @@ def test_samples_with_flags_of_other_samples_are_refused(study, tmp_path):
         entry["samples"]["latency"] = {"unit": "us", "values": [1.0, 2.0], "flags": [""]}
 
     write_records(study, tmp_path, lose)
-    with pytest.raises(InputError, match=r"json: samples\.latency: 1 flags of 2 values; delete it to measure it again"):
+    with pytest.raises(
+        InputError, match=r"json: samples\.latency: 2 values have 1 flags; delete it to measure it again"
+    ):
         collect(study, tmp_path)
 
 

@@ -44,7 +44,7 @@ def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, di
         path = results / job.path
         entry = record.read(path)
         _check_is(entry, job, study, path)
-        series.add(entry, path)
+        series.add(entry)
         jobs.append(_flat({k: v for k, v in entry.items() if k not in ("samples", "warm_up")}))
         jobs[-1]["settled"] = entry.get("warm_up", {}).get("settled")
         entries.append((path, {name: entry[name] for name in ("repeat", "status", "environment")}))
@@ -62,16 +62,13 @@ class _Series:
         self.values = array("d")
         self.flags = bytearray()  # places in FLAGS
 
-    def add(self, entry: dict, path: Path) -> None:
-        """Add the samples and the warm-up of the record that was read from `path`."""
+    def add(self, entry: dict) -> None:
+        """Add the samples and the warm-up of a record."""
         series = {**entry["samples"]}
         if "warm_up" in entry:
             series["warm_up"] = {"values": entry["warm_up"]["values"], "flags": None}
         for timer, data in series.items():
             count, flags = len(data["values"]), data["flags"]
-            if flags and len(flags) != count:
-                wrong = f"samples.{timer}: {len(flags)} flags of {count} values"
-                raise InputError(f"{path}: {wrong}; delete it to measure it again")
             self.runs.append((self.records, timer, count))
             self.values.extend(data["values"])
             self.flags += bytes(map(FLAGS.index, flags)) if flags else bytes(count)

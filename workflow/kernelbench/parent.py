@@ -87,12 +87,13 @@ def _serve(connection: socket.socket, mine: str, watched: int, listener: socket.
             return False
         stdout, stderr, result, lock = descriptors
         with supervise.scratch() as scratch:
+            request |= {"scratch": scratch, "starter": os.getpid()}
             pid = os.fork()
             if pid == 0:
                 for mine_only in (connection, listener):
                     mine_only.close()
                 os.close(lock)
-                _become(request | {"scratch": scratch}, stdout, stderr, result)
+                _become(request, stdout, stderr, result)
             outcome = supervise.watch(pid, request["timeout"], (connection.fileno(), watched))
         if outcome["end"] != "abandoned":
             connection.sendall(json.dumps(outcome | {"parent": os.getpid()}).encode() + b"\n")

@@ -93,7 +93,7 @@ def _fresh(request: dict, environment: dict, result: int, timeout: float) -> dic
             pass_fds=[result],
             start_new_session=True,
         )
-        process.stdin.write(json.dumps(request | {"scratch": scratch}).encode())
+        process.stdin.write(json.dumps(request | {"scratch": scratch, "starter": os.getpid()}).encode())
         process.stdin.close()
         return supervise.watch(process.pid, timeout)
 

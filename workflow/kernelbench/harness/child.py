@@ -39,9 +39,12 @@ def variables(settings: dict, gpu: str) -> dict[str, str]:
 def main(request: dict, result: int) -> None:
     """Measure in this process; leave the record, as far as it gets, in the file of descriptor `result`.
 
-    request: {settings, place, cores (the host cores that the process keeps to), scratch (its temporary directory)}.
+    request: {settings, place, cores (the host cores that the process keeps to), scratch (its temporary directory),
+    starter (the id of the process that waits for it)}.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # It must not go on when nobody waits for it.
+    if os.getppid() != request["starter"]:  # Nobody did already.
+        sys.exit("the process that started this job is gone")
     os.sched_setaffinity(0, request["cores"])
     os.environ["TMPDIR"] = tempfile.tempdir = request["scratch"]
     from kernelbench.harness import record

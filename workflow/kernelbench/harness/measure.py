@@ -6,6 +6,7 @@ started, and what is set before torch is imported, is the caller's business.
 
 import gc
 import random
+import re
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -55,8 +56,10 @@ def unfinished(record: dict, status: str, reason: str) -> dict:
 
 
 def _failure(error: Exception) -> tuple[str, str]:
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
-    return ("oom" if "OutOfMemory" in type(error).__name__ else "crashed"), reason
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    # Besides torch's own exception: the driver's and the host's, and those that a compilation wraps.
+    ran_out = isinstance(error, MemoryError) or re.search(r"OutOfMemory|out of memory|can't allocate memory", reason)
+    return ("oom" if ran_out else "crashed"), reason[:300]
 
 
 def _blank(settings: dict, place: int | None) -> dict:

@@ -25,23 +25,35 @@ def _quick():
 
 def problem(record: dict) -> str | None:
     """Return in one line what is wrong with `record`, None where it follows the schema."""
+    if isinstance(record, dict) and record.get("version", VERSION) != VERSION:
+        return f"version: {record['version']} is not {VERSION}, the one that this checkout reads"
     try:
         _quick()(record)
-        return None
     except ValueError:
-        # It says what is wrong better, and would take 30 times as long to find that nothing is.
-        import jsonschema
+        return _sentence(record)
+    for timer, series in record["samples"].items():
+        if len(series["flags"]) != len(series["values"]):
+            return f"samples.{timer}: {len(series['values'])} values have {len(series['flags'])} flags"
+    return None
 
-    error = next(jsonschema.Draft7Validator(_schema()).iter_errors(record), None)
-    return error and f"{'.'.join(map(str, error.absolute_path)) or 'record'}: {error.message[:200]}"
+
+def _sentence(record: dict) -> str:
+    # It says what is wrong better, and would take 30 times as long to find that nothing is.
+    import jsonschema
+
+    error = next(jsonschema.Draft7Validator(_schema()).iter_errors(record))
+    return f"{'.'.join(map(str, error.absolute_path)) or 'record'}: {error.message[:200]}"
 
 
 def write(path: Path, record: dict) -> None:
     """Write `record` as JSON to `path` atomically: after a crash the old file or the whole new one is there.
 
-    It is checked against its schema by the job's process before, and by whoever reads it.
+    It is checked against its schema by the job's process before, and by whoever reads it. Raises OSError, with the
+    name of `path`, where there is no room or no right to write it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.name}.*"):  # By a writer that was killed.
+        left.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("w", encoding="utf-8") as stream:
@@ -49,14 +61,20 @@ def write(path: Path, record: dict) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
+    except OSError as error:  # A full disk names no file by itself.
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
 def read(path: Path) -> dict:
     """Return the record at `path`; raise InputError naming the file and what is wrong with it."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; run snakemake to measure it") from None
     except (OSError, ValueError) as error:
