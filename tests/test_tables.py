@@ -262,7 +262,7 @@ def test_samples_with_flags_of_other_samples_are_refused(study, tmp_path):
 
 
 def test_samples_are_those_of_the_records(study, tmp_path):
-    write_records(study, tmp_path, lambda job, entry: entry["samples"]["first_call"].update(flags=[]))
+    write_records(study, tmp_path, lambda job, entry: entry["samples"]["first_call"].update(flags=["outlier"]))
     samples, _, _ = collect(study, tmp_path)
     wanted = []
     for job in study.jobs:
