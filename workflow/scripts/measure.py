@@ -38,7 +38,7 @@ def main() -> None:
     if arguments.settings is None:
         arguments = _from_study(arguments)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
-    gpu = lanes.visible(arguments.settings["device"])[arguments.lane]
+    gpu = lanes.gpu_of(arguments.lane, arguments.settings["device"])
     before = time.perf_counter()
     with lanes.hold(gpu) as lock:
         waited = time.perf_counter() - before

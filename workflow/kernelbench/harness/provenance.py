@@ -4,7 +4,6 @@ import hashlib
 import os
 import platform
 import sys
-from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -31,20 +30,19 @@ THROTTLING = {
 VIOLATIONS = {"POWER": "power cap", "THERMAL": "heat"}
 
 
-@contextmanager
+@cache
 def nvml():
-    """Yield the pynvml module with NVML started, or None where there is no NVML or no driver."""
+    """Return the pynvml module with NVML started, or None where there is no NVML or no driver.
+
+    It stays started: each start costs some 0.1 s on a host of several GPUs, and ends with the process.
+    """
     try:
         import pynvml
 
         pynvml.nvmlInit()
     except Exception:  # A missing package, library or driver: each means that there is no NVML.
-        yield None
-        return
-    try:
-        yield pynvml
-    finally:
-        pynvml.nvmlShutdown()
+        return None
+    return pynvml
 
 
 def visible_gpu(library) -> object:
@@ -80,21 +78,21 @@ def gpu_state() -> dict | None:
 
     `violations`: nanoseconds, since the driver was loaded, that clocks were held back for power or heat.
     """
-    with nvml() as library:
-        if library is None:
-            return None
-        gpu = visible_gpu(library)
-        power = _ask(library, "DeviceGetPowerUsage", gpu)
-        processes = _ask(library, "DeviceGetComputeRunningProcesses", gpu)
-        return {
-            "sm_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_SM),
-            "memory_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_MEM),
-            "temperature": _ask(library, "DeviceGetTemperature", gpu, library.NVML_TEMPERATURE_GPU),
-            "power": None if power is None else power / 1000,
-            "throttle_reasons": _ask(library, "DeviceGetCurrentClocksThrottleReasons", gpu),
-            "violations": {name: _violation(library, gpu, name) for name in VIOLATIONS},
-            "processes": None if processes is None else len(processes),
-        }
+    library = nvml()
+    if library is None:
+        return None
+    gpu = visible_gpu(library)
+    power = _ask(library, "DeviceGetPowerUsage", gpu)
+    processes = _ask(library, "DeviceGetComputeRunningProcesses", gpu)
+    return {
+        "sm_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_SM),
+        "memory_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_MEM),
+        "temperature": _ask(library, "DeviceGetTemperature", gpu, library.NVML_TEMPERATURE_GPU),
+        "power": None if power is None else power / 1000,
+        "throttle_reasons": _ask(library, "DeviceGetCurrentClocksThrottleReasons", gpu),
+        "violations": {name: _violation(library, gpu, name) for name in VIOLATIONS},
+        "processes": None if processes is None else len(processes),
+    }
 
 
 def _violation(library, gpu, policy: str) -> int | None:
@@ -124,19 +122,19 @@ def suspect(before: dict | None, after: dict | None) -> list[str]:
 
 def gpu() -> dict | None:
     """Return name, UUID, memory (bytes), driver and maximal clocks (MHz) of the GPU, None without one."""
-    with nvml() as library:
-        if library is None:
-            return None
-        handle = visible_gpu(library)
-        memory = _ask(library, "DeviceGetMemoryInfo", handle)
-        return {
-            "name": _ask(library, "DeviceGetName", handle),
-            "uuid": _ask(library, "DeviceGetUUID", handle),
-            "memory": memory and memory.total,
-            "driver": _ask(library, "SystemGetDriverVersion"),
-            "max_sm_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM),
-            "max_memory_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_MEM),
-        }
+    library = nvml()
+    if library is None:
+        return None
+    handle = visible_gpu(library)
+    memory = _ask(library, "DeviceGetMemoryInfo", handle)
+    return {
+        "name": _ask(library, "DeviceGetName", handle),
+        "uuid": _ask(library, "DeviceGetUUID", handle),
+        "memory": memory and memory.total,
+        "driver": _ask(library, "SystemGetDriverVersion"),
+        "max_sm_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM),
+        "max_memory_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_MEM),
+    }
 
 
 def cpu_model() -> str:
