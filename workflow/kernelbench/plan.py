@@ -11,6 +11,7 @@ from statistics import fmean
 import pandas as pd
 from rich.table import Table
 
+from kernelbench.errors import InputError
 from kernelbench.progress import clock, duration
 from kernelbench.study import Job, Study
 
@@ -39,11 +40,15 @@ def source(name: str, rows: Iterable[tuple[str, str, float]]) -> Source:
 
 
 def own(paths: list[Path]) -> Source:
-    """Return the seconds of this machine's own records."""
-    entries = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    return source(
-        "this machine", [(e["op"], e["mode"], e["seconds"].get("wall", e["seconds"]["total"])) for e in entries]
-    )
+    """Return the seconds of this machine's own records; raise InputError for a file that is none."""
+    rows = []
+    for path in paths:
+        try:  # Without its schema, which takes longer than all the rest.
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            rows.append((entry["op"], entry["mode"], entry["seconds"].get("wall", entry["seconds"]["total"])))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
+    return source("this machine", rows)
 
 
 def recorded(directory: Path, machine: str) -> Source:
