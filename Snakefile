@@ -1,5 +1,6 @@
 """KernelBench: is torch.compile a free speedup? The workflow that is also the paper.
 
+snakemake plan                          how many jobs are left, how long they take, how much disk; measures nothing
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and both papers
 snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
 snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
@@ -7,9 +8,12 @@ snakemake paper                         only paper/paper.pdf, from the recorded 
 
 import json
 import math
+import os
 from pathlib import Path
 
+from kernelbench import progress, start
 from kernelbench.figures import FIGURES
+from kernelbench.lanes import Lanes, environment
 from kernelbench.study import Study, refuse_duplicates
 
 # A --configfile replaces config.yaml; Snakemake would merge the two.
@@ -26,6 +30,11 @@ if workflow.remote_exec:
     workflow.register_resource("gpu", 1)
 
 study = Study(config, here=not submits)
+lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
+for name in lanes.resources():
+    workflow.register_resource(name, 1)
+# What the jobs inherit: the GPUs by their UUIDs, and the run that the processes that it starts must not outlive.
+os.environ |= environment(study.device) | {start.RUN: start.run_name(os.getpid())}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 
 
@@ -38,10 +47,15 @@ wildcard_constraints:
     figure="|".join(FIGURES),
 
 
+include: "workflow/rules/plan.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
+
+
+onstart:
+    progress.announce(study.results, workflow.dag.needrun_jobs())
 
 
 rule all:

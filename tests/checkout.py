@@ -35,6 +35,8 @@ TINY = {
         "warmup_max_seconds": 0.2,
     },
     "threads": 2,
+    "start": "warm",
+    "timeout": 120,
     "equivalence": {"default": 0.03},
     "recorded": [],
 }

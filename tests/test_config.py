@@ -27,7 +27,7 @@ BAD = {
         {"ops.copy.sizes": [100]},
         "ops.copy.sizes: size 100 is not allowed; allowed: an integer and KiB",
     ),
-    "size too large": ({"ops.matmul.sizes": [100000]}, "size 100000 makes a a tensor of 10,000,000,000 elements"),
+    "size too large": ({"ops.matmul.sizes": [100000]}, "size 100000 gives a 10,000,000,000 elements"),
     "duplicate size": ({"ops.matmul.sizes": [512, 512]}, "ops.matmul.sizes: [512, 512] is not allowed"),
     "no sizes": ({"ops.matmul.sizes": []}, "ops.matmul.sizes: [] is not allowed"),
     "negative repeats": ({"repeats": -1}, "repeats: -1 is not allowed; allowed: an integer from 1 to 1000"),

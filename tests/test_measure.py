@@ -159,9 +159,8 @@ def test_nan_where_eager_has_nan_is_right():
 def test_caches_are_fresh_and_taken_back(monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", "/mine")
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
-    with caches.fresh(3) as root:
+    with caches.fresh() as root:
         assert os.environ["TRITON_CACHE_DIR"].startswith(str(root))
-        assert os.environ["OMP_NUM_THREADS"] == "3"
     assert os.environ["TRITON_CACHE_DIR"] == "/mine"
     assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
     assert not root.exists()
@@ -196,7 +195,7 @@ def test_the_digest_of_the_sources_is_gits(tmp_path):
     assert blobs[path] == git.stdout.strip()
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"version": 2}', "[]", '{"version": 1, "status": "fine"}'])
+@pytest.mark.parametrize("content", ["", "{", '{"version": 1}', "[]", '{"version": 2, "status": "fine"}'])
 def test_a_bad_record_is_named_with_its_repair(tmp_path, content):
     path = tmp_path / "0.json"
     path.write_text(content, encoding="utf-8")
@@ -204,10 +203,9 @@ def test_a_bad_record_is_named_with_its_repair(tmp_path, content):
         record.read(path)
 
 
-def test_a_wrong_record_is_never_written(tmp_path):
-    with pytest.raises(ValueError, match="required"):
-        record.write(tmp_path / "0.json", {"version": 1})
-    assert list(tmp_path.iterdir()) == []
+def test_a_record_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"0\.json: no such file; run snakemake to measure it"):
+        record.read(tmp_path / "0.json")
 
 
 @pytest.mark.gpu

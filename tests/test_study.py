@@ -117,7 +117,7 @@ def test_the_label_of_a_cpu_comes_from_its_name(name, label):
 
 def test_a_label_may_go_on_with_the_name_of_a_study(monkeypatch):
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
-    assert machine.resolve("h200-start") == ("h200-start", "cuda")
+    assert machine.resolve("h200-start", here=True) == ("h200-start", "cuda")
     machine.require("h200-start")
     with pytest.raises(InputError, match="machine: h200x is not what this machine has"):
         machine.require("h200x")

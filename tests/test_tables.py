@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kernelbench import machine, promote
-from kernelbench.collect import collect
+from kernelbench.collect import FLAGS, collect
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
 from kernelbench.study import Study
@@ -53,14 +53,15 @@ def _entry(study: Study, job, place: int, time: float) -> dict:
     microseconds = {"unit": "us", "values": values, "flags": ["", "", "", "outlier", ""]}
     workload = study.workloads[job.cell.op]
     return {
-        "version": 1,
+        "version": record.VERSION,
         **{key: study.settings(job)[key] for key in ("machine", "op", "dtype", "size", "mode", "repeat")},
         "status": "ok",
         "reason": "",
         "settings": study.settings(job),
         "place": place,
         "started": f"2026-01-01T00:00:{place:02d}+00:00",
-        "seconds": {"total": 1.0},
+        "seconds": {"wall": 1.0},
+        "suspect": [],
         "samples": {
             "device": microseconds,
             "latency": microseconds,
@@ -247,6 +248,34 @@ def test_a_record_of_other_settings_is_refused(study, tmp_path):
     write_records(study, tmp_path, other)
     with pytest.raises(InputError, match="was measured with other threads; delete it to measure it again"):
         collect(study, tmp_path)
+
+
+def test_samples_with_flags_of_other_samples_are_refused(study, tmp_path):
+    def lose(job, entry):
+        entry["samples"]["latency"] = {"unit": "us", "values": [1.0, 2.0], "flags": [""]}
+
+    write_records(study, tmp_path, lose)
+    with pytest.raises(InputError, match=r"json: samples\.latency: 1 flags of 2 values; delete it to measure it again"):
+        collect(study, tmp_path)
+
+
+def test_samples_are_those_of_the_records(study, tmp_path):
+    write_records(study, tmp_path, lambda job, entry: entry["samples"]["first_call"].update(flags=[]))
+    samples, _, _ = collect(study, tmp_path)
+    wanted = []
+    for job in study.jobs:
+        entry = record.read(tmp_path / job.path)
+        key = [entry[name] for name in ("machine", "op", "dtype", "size", "mode", "repeat")]
+        series = {**entry["samples"], "warm_up": {"values": entry["warm_up"]["values"], "flags": []}}
+        for timer, data in series.items():
+            flags = data["flags"] or [""] * len(data["values"])
+            wanted += [[*key, timer, i, *pair] for i, pair in enumerate(zip(data["values"], flags, strict=True))]
+    assert samples.astype(object).to_numpy().tolist() == wanted
+
+
+def test_the_flags_of_samples_are_those_of_the_schema():
+    samples = json.loads(record.SCHEMA.read_text(encoding="utf-8"))["properties"]["samples"]
+    assert tuple(samples["additionalProperties"]["properties"]["flags"]["items"]["enum"]) == FLAGS
 
 
 def test_a_study_of_which_nothing_ran_still_has_its_rows(study, tmp_path):

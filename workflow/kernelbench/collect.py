@@ -4,8 +4,11 @@ Reads the records of the study's jobs and no others; refuses to mix hardware, so
 """
 
 import json
+import sys
+from array import array
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from kernelbench.errors import InputError
@@ -24,6 +27,7 @@ SAME = (
     (("host", "cpu"), "CPU"),
 )
 
+FLAGS = ("", "outlier", "uncovered")
 # Parts of a record whose names differ from job to job.
 FREE = {"inputs", "compile.inductor", "compile.seconds", "environment.variables", "settings.run", "settings.workload"}
 
@@ -35,19 +39,60 @@ def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, di
     timer's unit (µs; first_call s; peak_memory MiB; warm_up µs). jobs: one row per job, all other fields of its
     record, nested ones with dots in their names and lists as JSON. Raises InputError for a bad record.
     """
-    samples, jobs, entries = [], [], []
+    series, jobs, entries = _Series(), [], []
     for job in study.jobs:
         path = results / job.path
         entry = record.read(path)
         _check_is(entry, job, study, path)
-        samples += _samples(entry)
+        series.add(entry, path)
         jobs.append(_flat({k: v for k, v in entry.items() if k not in ("samples", "warm_up")}))
         jobs[-1]["settled"] = entry.get("warm_up", {}).get("settled")
-        entries.append((path, entry))
+        entries.append((path, {name: entry[name] for name in ("repeat", "status", "environment")}))
     _refuse_mixture(entries)
-    columns = [*KEY, "timer", "index", "value", "flag"]
-    table = pd.DataFrame(samples, columns=columns).astype({"flag": "category", "timer": "category"})
-    return table, _ranked(pd.DataFrame(jobs)), _environment(entries)
+    jobs = pd.DataFrame(jobs)
+    return series.table(jobs[KEY]), _ranked(jobs), _environment(entries, jobs)
+
+
+class _Series:
+    """The samples of the records as columns: 9 bytes for each while they are read, where a tuple of objects has 200."""
+
+    def __init__(self):
+        self.records = 0
+        self.runs = []  # (record, timer, number of samples) of each series
+        self.values = array("d")
+        self.flags = bytearray()  # places in FLAGS
+
+    def add(self, entry: dict, path: Path) -> None:
+        """Add the samples and the warm-up of the record that was read from `path`."""
+        series = {**entry["samples"]}
+        if "warm_up" in entry:
+            series["warm_up"] = {"values": entry["warm_up"]["values"], "flags": None}
+        for timer, data in series.items():
+            count, flags = len(data["values"]), data["flags"]
+            if flags and len(flags) != count:
+                wrong = f"samples.{timer}: {len(flags)} flags of {count} values"
+                raise InputError(f"{path}: {wrong}; delete it to measure it again")
+            self.runs.append((self.records, timer, count))
+            self.values.extend(data["values"])
+            self.flags += bytes(map(FLAGS.index, flags)) if flags else bytes(count)
+        self.records += 1
+
+    def table(self, keys: pd.DataFrame) -> pd.DataFrame:
+        """Return one row per sample; keys: one row per record, what the samples' rows begin with."""
+        runs = pd.DataFrame(self.runs, columns=["record", "timer", "count"]).astype({"timer": "category"})
+        of_run = np.repeat(np.arange(len(runs)), runs["count"].astype(int))
+        index = np.arange(len(of_run))
+        index -= (np.cumsum(runs["count"]) - runs["count"]).to_numpy(int)[of_run]
+        # Categories: a byte or two a row in memory, where text has a pointer for each.
+        texts = {name: "category" for name in KEY if name != "repeat"}
+        head = keys.astype(texts).iloc[runs["record"]].assign(timer=runs["timer"].array)
+        columns = {
+            **{name: column.array.take(of_run) for name, column in head.items()},
+            "index": index,
+            "value": np.frombuffer(self.values),
+            "flag": pd.Categorical.from_codes(np.frombuffer(self.flags, np.int8), FLAGS),
+        }
+        return pd.DataFrame(columns, copy=False)
 
 
 def _check_is(entry: dict, job: Job, study: Study, path: Path) -> None:
@@ -61,23 +106,11 @@ def _check_is(entry: dict, job: Job, study: Study, path: Path) -> None:
         raise InputError(f"{path}: was measured with other {', '.join(other)}; delete it to measure it again")
 
 
-def _samples(entry: dict) -> list[tuple]:
-    key = tuple(entry[name] for name in KEY)
-    series = {**entry["samples"]}
-    if "warm_up" in entry:
-        series["warm_up"] = {"values": entry["warm_up"]["values"], "flags": None}
-    return [
-        (*key, timer, index, value, data["flags"][index] if data["flags"] else "")
-        for timer, data in series.items()
-        for index, value in enumerate(data["values"])
-    ]
-
-
 def _flat(nested: dict, prefix: str = "") -> dict:
     """Return one level of dotted names; what has no fixed names inside, and lists, as JSON text."""
     row = {}
     for name, value in nested.items():
-        dotted = prefix + name
+        dotted = sys.intern(prefix + name)  # One text for all records, not 7 KB for each.
         if isinstance(value, dict) and value and dotted not in FREE:
             row |= _flat(value, f"{dotted}.")
         else:
@@ -102,7 +135,9 @@ def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
     for where, name in SAME:
         values = {}
         for path, entry in measured:
-            values.setdefault(_dig(entry, where), path)
+            value = _dig(entry, where)
+            if value is not None or entry["status"] == "ok":  # A process that died early knows no CUDA version.
+                values.setdefault(value, path)
         if len(values) > 1:
             found = "; ".join(f"{value} in {path}" for value, path in values.items())
             raise InputError(f"records of different {name} cannot be mixed: {found}; delete those of one of them")
@@ -117,12 +152,11 @@ def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
             )
 
 
-def _environment(entries: list[tuple[Path, dict]]) -> dict:
+def _environment(entries: list[tuple[Path, dict]], jobs: pd.DataFrame) -> dict:
     """Return what all records share, and the sets of what may differ between repeats."""
     measured = [entry["environment"] for _, entry in entries if entry["status"] != "unsupported"]
     first = measured[0] if measured else entries[0][1]["environment"]
     gpu = {k: v for k, v in (first["gpu"] or {}).items() if k != "uuid"} or None
-    started = sorted(entry["started"] for _, entry in entries)
     return {
         "gpu": gpu,
         "gpu_uuids": sorted({e["gpu"]["uuid"] for e in measured if e["gpu"]}),
@@ -130,9 +164,9 @@ def _environment(entries: list[tuple[Path, dict]]) -> dict:
         "software": first["software"],
         "sources": sorted({e["software"]["sources"] for e in measured}),
         "variables": {k: v for k, v in first["variables"].items() if k != "CUDA_VISIBLE_DEVICES"},
-        "threads": entries[0][1]["settings"]["threads"],
-        "first_started": started[0],
-        "last_started": started[-1],
-        "job_seconds": round(sum(entry["seconds"]["total"] for _, entry in entries), 1),
-        "jobs": len(entries),
+        "threads": int(jobs["settings.threads"].iloc[0]),
+        "first_started": jobs["started"].min(),
+        "last_started": jobs["started"].max(),
+        "job_seconds": round(float(jobs["seconds.wall"].sum()), 1),
+        "jobs": len(jobs),
     }

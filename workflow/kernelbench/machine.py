@@ -46,7 +46,7 @@ def _usable_gpu() -> dict | None:
         raise InputError(f"CUDA_VISIBLE_DEVICES: {visible} names no GPU of this machine ({error})") from None
 
 
-def resolve(named: str, here: bool = True) -> tuple[str, str]:
+def resolve(named: str, here: bool) -> tuple[str, str]:
     """Return (label, device) for the config's `machine`: a label, which may go on with -<study>, or `auto` if `here`.
 
     here: whether this machine measures. Raises InputError for `auto` where another does.
@@ -55,7 +55,7 @@ def resolve(named: str, here: bool = True) -> tuple[str, str]:
         return named, "cpu" if named.startswith("cpu") else "cuda"
     if not here:
         raise InputError(
-            "config: machine: auto would be the machine that submits to the cluster; allowed: a label, such as h200"
+            "config: machine: auto is this machine, but a cluster measures on others; allowed: their GPU, such as h200"
         )
     label, device, _ = present()
     return label, device

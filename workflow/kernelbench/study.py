@@ -24,11 +24,8 @@ SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
-# What a job depends on: see Study.settings.
-SETTINGS = (
-    *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
-    *("workload", "run", "sampling", "threads", "seed"),
-)
+# Keys of a mode's entry that say how its jobs are run, not what is run.
+PROCESS_KEYS = ("start", "timeout")
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
 HARNESS = Path("workflow/kernelbench/harness")
@@ -70,9 +67,10 @@ class Study:
     def __init__(self, config: dict, here: bool = True):
         _validate(config)
         self.here = here
-        self.machine, self.device = machine.resolve(config["machine"], here)
-        # What the paper shows besides is no part of what is measured, nor of study.yaml.
-        own = {key: value for key, value in config.items() if key not in ("presets", "recorded")}
+        label, self.device = machine.resolve(config["machine"], here)
+        self.machine = f"{label}-{config['study']}" if "study" in config else label
+        # What the paper shows besides is no part of what is measured, nor of study.yaml; the study is in the label.
+        own = {key: value for key, value in config.items() if key not in ("presets", "recorded", "study")}
         merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
             _validate(layer)
@@ -113,9 +111,23 @@ class Study:
             for mode in sorted(modes_of(self.config, cell.op), key=lambda m: self._rank(repeat, cell, m))
         ]
 
+    def jobs_of(self, repeat: int) -> list[Job]:
+        """Return the jobs of one repeat in the planned order."""
+        each = len(self.jobs) // self.repeats
+        return self.jobs[repeat * each : (repeat + 1) * each]
+
+    # Snakemake asks six times for each job: whatever it asks must not search the study or the disk.
     @cached_property
     def _places(self) -> dict[Job, int]:
         return {job: place for place, job in enumerate(self.jobs)}
+
+    @cached_property
+    def _by_name(self) -> dict[tuple, Job]:
+        return {(*vars(job.cell).values(), job.mode, job.repeat): job for job in self.jobs}
+
+    @cached_property
+    def _harness(self) -> list[str]:
+        return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
 
     def place(self, job: Job) -> int:
         """Return the job's place in the planned order, from 0."""
@@ -129,13 +141,9 @@ class Study:
         """Return the path of every job's record, or of those of one repeat."""
         return [f"{self.results}/{job.path}" for job in self.jobs if repeat in (None, job.repeat)]
 
-    def timeout(self, job: Job) -> int:
-        """PLACEHOLDER: Return the seconds that `job` may take."""
-        return 60
-
     def settings(self, job: Job) -> dict:
         """Return all that the measurement of `job` depends on, and nothing of the rest of the study."""
-        entry = self.config["ops"][job.cell.op]
+        entry, mode = self.config["ops"][job.cell.op], self.modes[job.mode]
         parameters = {k: v for k, v in entry.items() if k not in ENTRY_KEYS}
         return {
             "machine": self.machine,
@@ -146,9 +154,10 @@ class Study:
             "mode": job.mode,
             "repeat": job.repeat,
             "workload": {"name": _workload_name(job.cell.op, entry), **parameters},
-            "run": self.modes[job.mode],
+            "run": {k: v for k, v in mode.items() if k not in PROCESS_KEYS},
             "sampling": self.config["sampling"],
             "threads": self.config["threads"],
+            "start": mode.get("start", self.config["start"]),
             "seed": self.config["seed"],
         }
 
@@ -156,16 +165,14 @@ class Study:
         """Return `settings` as text, for a command line and for Snakemake to compare with the last run's."""
         return json.dumps(self.settings(job))
 
-    def sources(self, job: Job) -> list[str]:
-        """Return the files whose change re-measures `job`: harness, the op's workload, and its kernel if it runs one.
+    def timeout(self, job: Job) -> int:
+        """Return the job's time limit in s. A changed limit measures nothing anew."""
+        return self.modes[job.mode].get("timeout", self.config["timeout"])
 
-        Raises InputError where this machine is to measure and the study names another: then it cannot.
-        """
-        if self.here:
-            machine.require(self.machine)
+    def sources(self, job: Job) -> list[str]:
+        """Return the files whose change re-measures `job`: harness, the op's workload, its kernel if it runs one."""
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
-        files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
-        files.append((HARNESS / "workloads" / f"{name}.py").as_posix())
+        files = [*self._harness, f"{HARNESS.as_posix()}/workloads/{name}.py"]
         kernel = Path("kernels", f"{name}.py")
         if self.modes[job.mode]["runner"] == "kernel" and (ROOT / kernel).exists():
             files.append(kernel.as_posix())
@@ -178,13 +185,18 @@ class Study:
 
     def job(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> Job:
         """Return the job of these names; raise InputError naming the one that the study does not have."""
+        name = (op, dtype, size, mode, repeat)
+        if name not in self._by_name:
+            self._refuse(*name)
+        return self._by_name[name]
+
+    def _refuse(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> None:
         cells = self.cells()
         _known("op", op, self.config["ops"])
         _known("dtype", dtype, {cell.dtype for cell in cells if cell.op == op})
         _known("size", size, [cell.size for cell in cells if (cell.op, cell.dtype) == (op, dtype)])
         _known("mode", mode, modes_of(self.config, op))
         _known("repeat", repeat, range(self.repeats))
-        return Job(Cell(op, dtype, size), mode, repeat)
 
     def _rank(self, *what) -> bytes:
         text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
@@ -248,7 +260,7 @@ def _check_ops(config: dict) -> None:
         if len(set(sizes)) < len(sizes):
             raise InputError(f"config: ops.{op}.sizes: {', '.join(sizes)} is not allowed; allowed: each size once")
     for mode, entry in config["modes"].items():
-        passed = [key for key in entry if key not in ("runner", "devices")]
+        passed = [key for key in entry if key not in ("runner", "devices", *PROCESS_KEYS)]
         if passed and entry["runner"] != "compile":
             runner = entry["runner"]
             raise InputError(f"config: modes.{mode}: {passed[0]} is not known to the runner {runner}; allowed: devices")

@@ -8,7 +8,7 @@
 # Measure one job: one process, one exclusive GPU.
 rule measure:
     input:
-        lambda wildcards: study.sources(study.job_of(wildcards)),
+        lambda wildcards: lanes.sources(study.job_of(wildcards)),
     output:
         "results/{machine}/records/{op}/{dtype}/{size}/{mode}/{repeat}.json",
     log:
@@ -19,15 +19,22 @@ rule measure:
     conda:
         "../../envs/environment.yaml"
     resources:
+        **lanes.resources(),
         gpu=1,
         gpu_model=study.gpu_model,
         runtime=lambda wildcards: math.ceil(study.timeout(study.job_of(wildcards)) / 60),
-        # A resource and not a parameter: a study that grows moves the places of jobs that are already measured.
+        # Resources and not parameters: a study that grows, or runs on more GPUs, changes them for jobs that are
+        # measured already.
         place=lambda wildcards: study.place(study.job_of(wildcards)),
+        timeout=lambda wildcards: study.timeout(study.job_of(wildcards)),
+        # With --resources gpu=N, N jobs run at once, each on a GPU of its own.
+        lane=lambda wildcards: lanes.of(int(wildcards.repeat)),
+        lanes=lanes.count,
     params:
         settings=lambda wildcards: study.settings_json(study.job_of(wildcards)),
     shell:
         "python workflow/scripts/measure.py --settings {params.settings:q} --place {resources.place}"
+        " --lane {resources.lane} --lanes {resources.lanes} --timeout {resources.timeout}"
         " --output {output:q} > {log:q} 2>&1"
 
 

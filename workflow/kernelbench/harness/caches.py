@@ -1,4 +1,4 @@
-"""Fresh compile caches and fixed host settings for one job; set before torch is imported."""
+"""Fresh compile caches for one job, and a digest of what was compiled into them."""
 
 import hashlib
 import os
@@ -11,19 +11,15 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 @contextmanager
-def fresh(threads: int):
-    """Give the job empty Inductor and Triton caches of its own, `threads` host threads, and one compile worker.
+def fresh():
+    """Give the job empty Inductor and Triton caches of its own; torch and Triton read the variables at each use.
 
     Each repeat thus compiles and tunes anew, so that the run-to-run spread of tuning is in its interval.
-    One worker, in the process: a pool that starts up beside the job would disturb what it measures.
     Yields the caches' directory, which is removed at the end.
     """
     root = Path(tempfile.mkdtemp(prefix="kernelbench-"))
-    settings = {name: str(root / name.lower()) for name in CACHES}
-    settings |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    settings |= {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
+    before = {name: os.environ.get(name) for name in CACHES}
+    os.environ.update({name: str(root / name.lower()) for name in CACHES})
     try:
         yield root
     finally:

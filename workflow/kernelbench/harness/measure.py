@@ -1,9 +1,13 @@
 """Measure one job: from its settings to its record.
 
-`measure` is a plain function. It wants to be the first user of torch in its process and sets what must be set
-before; how the process is started is the caller's business.
+`measure` is a plain function. It wants to be the first user of torch's devices in its process; how the process is
+started, and what is set before torch is imported, is the caller's business.
 """
 
+import gc
+import random
+from collections.abc import Callable
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -17,35 +21,42 @@ from kernelbench.harness.workload import Unsupported, Workload
 from kernelbench.harness.workload import build as build_workload
 
 MIB = 2**20
+# What a measurement depends on.
+SETTINGS = (
+    *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
+    *("workload", "run", "sampling", "threads", "start", "seed"),
+)
 
 
-def measure(settings: dict, place: int | None = None) -> dict:
+def measure(settings: dict, place: int | None = None, publish: Callable[[dict], None] = lambda record: None) -> dict:
     """Run the job that `settings` describes and return its record; whatever the job does, there is one.
 
-    settings: machine, device ("cuda" or "cpu"), op, dtype, size, mode, repeat, workload (name and parameters),
-    run (the mode's config entry), sampling, threads, seed. `place` is the job's place in the planned order.
+    settings: SETTINGS; device is "cuda" or "cpu", workload its name and parameters, run the mode's config entry, start
+    how the process was started ("warm" or "fresh"). `place` is the job's place in the planned order. `publish` is given
+    the record as far as it got before each phase, so that a process that dies leaves it behind.
     """
-    started = perf_counter()
-    record = _blank(settings, place)
-    with caches.fresh(settings["threads"]) as root:
+    job = _Job(settings, place, publish)
+    with caches.fresh() as root:
         try:
-            _run(settings, record, root)
-            record["status"] = "ok" if record["accuracy"]["ok"] else "incorrect"
-            record["reason"] = record["accuracy"].get("reason", "")
+            job.run(root)
+            job.end("ok" if job.record["accuracy"]["ok"] else "incorrect", job.record["accuracy"].get("reason", ""))
         except Unsupported as error:
-            record["status"], record["reason"] = "unsupported", str(error)
+            job.end("unsupported", str(error))
         except Exception as error:  # Any failure is a result: it is named in the record and shown in the tables.
-            record["status"], record["reason"] = _failure(error)
-        if record["status"] != "ok":
-            record["samples"] = {}  # No time is reported of what did not run to its end or computed something else.
-        record["environment"] = {
-            "gpu": provenance.gpu() if settings["device"] == "cuda" else None,
-            "host": provenance.host(),
-            "software": provenance.software(),
-            "variables": provenance.variables(),
-        }
-    record["seconds"]["total"] = perf_counter() - started
-    return record
+            job.end(*_failure(error))
+    return job.record
+
+
+def unfinished(record: dict, status: str, reason: str) -> dict:
+    """Return `record` as that of a job that did not run to its end: no time of it is reported."""
+    phase = record.get("phase")
+    kept = {key: value for key, value in record.items() if key != "phase"}
+    return {**kept, "status": status, "reason": f"{reason} during {phase}" if phase else reason, "samples": {}}
+
+
+def _failure(error: Exception) -> tuple[str, str]:
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    return ("oom" if "OutOfMemory" in type(error).__name__ else "crashed"), reason
 
 
 def _blank(settings: dict, place: int | None) -> dict:
@@ -60,84 +71,140 @@ def _blank(settings: dict, place: int | None) -> dict:
         "started": datetime.now(UTC).isoformat(),
         "seconds": {},
         "samples": {},
+        "suspect": [],
+        "environment": {
+            "gpu": provenance.gpu() if settings["device"] == "cuda" else None,
+            "host": provenance.host(),
+            "software": provenance.software(),
+            "variables": provenance.variables(),
+        },
     }
 
 
-def _failure(error: Exception) -> tuple[str, str]:
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
-    return ("oom" if "OutOfMemory" in type(error).__name__ else "crashed"), reason
+class _Job:
+    """One measurement: its settings, its record, and what is built on the way."""
 
+    def __init__(self, settings: dict, place: int | None, publish: Callable[[dict], None]):
+        self.began = perf_counter()
+        self.settings, self.publish = settings, publish
+        self.on_gpu = settings["device"] == "cuda"
+        self.record = _blank(settings, place)
 
-def _run(settings: dict, record: dict, root: Path) -> None:
-    """Fill `record` in the order of the protocol: first call, memory, correctness, warm-up, timers, profiler."""
-    mode, device = settings["run"], settings["device"]
-    if device not in mode.get("devices", [device]):
-        raise Unsupported(f"needs {' or '.join(mode['devices'])}, this machine is {device}")
-    on_gpu = device == "cuda"
-    record["gpu_before"] = provenance.gpu_state() if on_gpu else None
-    record["seconds"]["imports"] = _import(mode["runner"])
-    import torch
-
-    if on_gpu and not torch.cuda.is_available():
-        raise RuntimeError("torch finds no CUDA device")
-    torch.set_num_threads(settings["threads"])
-    parameters = dict(settings["workload"])
-    workload = build_workload(workloads.load(parameters.pop("name")), parameters)
-    dtype = getattr(torch, settings["dtype"])
-    inputs = _inputs(settings, record, workload, dtype)
-    held = torch.cuda.memory_allocated() if on_gpu else 0
-
-    function = modes.build(workload, mode)
-    synchronize = timers.synchronizer(device)
-    call = partial(function, *inputs[0].values())
-    record["samples"]["first_call"] = _samples("s", [timers.wall(call, synchronize)])
-    record["compile"] = compiler.observe() if mode["runner"] == "compile" else None
-    if on_gpu:
-        record["memory"] = _memory(call, synchronize, held)
-        record["samples"]["peak_memory"] = _samples("MiB", [record["memory"]["peak"] / MIB])
-    checks = [_check(workload, function, given) for given in inputs]
-    if all(check["ok"] for check in checks):
-        _time(call, synchronize, settings, record)
-        checks += [_check(workload, function, given) for given in inputs]
-    record["accuracy"] = _judge(checks)
-    if mode["runner"] != "eager":
-        record["generated_code"] = caches.generated_code(root)
-    if mode["runner"] == "compile":
-        record["compile"] = compiler.observe()
-    record["gpu_after"] = provenance.gpu_state() if on_gpu else None
-    if on_gpu and settings["repeat"] == 0:
+    @contextmanager
+    def phase(self, name: str):
+        """Time a phase of the job; a second one of the same name is added to the first."""
+        self.record["phase"] = name
+        self.publish(self.record)
         before = perf_counter()
-        record["profile"] = profiler.kernels(call, synchronize)
-        record["seconds"]["profile"] = perf_counter() - before
+        yield
+        self.record["seconds"][name] = self.record["seconds"].get(name, 0) + perf_counter() - before
 
+    def end(self, status: str, reason: str) -> None:
+        self.record["seconds"]["total"] = perf_counter() - self.began
+        if status == "ok":
+            del self.record["phase"]
+            self.record["status"] = status
+        else:
+            # The exception names what failed; a phase is said of those that died without a word.
+            self.record.pop("phase", None)
+            self.record = unfinished(self.record, status, reason)
 
-def _import(runner: str) -> dict[str, float]:
-    """Import what the runner needs and return the seconds of each module, so that no import is in the first call."""
-    seconds = {}
-    for module in modes.IMPORTS[runner]:
-        before = perf_counter()
-        if find_spec(module):  # A missing package is the runner's to report.
-            import_module(module)
-            seconds[module] = perf_counter() - before
-    return seconds
+    def run(self, root: Path) -> None:
+        """Fill the record in the order of the protocol: first call, memory, correctness, warm-up, timers, profiler."""
+        mode, record, sampling = self.settings["run"], self.record, self.settings["sampling"]
+        if self.settings["device"] not in mode.get("devices", [self.settings["device"]]):
+            needed = " or ".join(mode["devices"])
+            raise Unsupported(f"needs {needed}, this machine is {self.settings['device']}")
+        if self.on_gpu:
+            record["gpu_before"] = provenance.gpu_state()
+        self.prepare()
+        with self.phase("inputs"):
+            workload, inputs = self.inputs()
+            held = self.torch.cuda.memory_allocated() if self.on_gpu else 0
+        synchronize = timers.synchronizer(self.settings["device"])
+        with self.phase("first_call"):
+            function = modes.build(workload, mode)
+            call = partial(function, *inputs[0].values())
+            record["samples"]["first_call"] = _samples("s", [timers.wall(call, synchronize)])
+        if self.on_gpu:
+            with self.phase("memory"):
+                record["memory"] = _memory(call, synchronize, held)
+                record["samples"]["peak_memory"] = _samples("MiB", [record["memory"]["peak"] / MIB])
+        with self.phase("checks"):
+            checks = [_check(workload, function, given) for given in inputs]
+        if all(check["ok"] for check in checks):
+            self.time(call, synchronize, sampling)
+            with self.phase("checks"):
+                checks += [_check(workload, function, given) for given in inputs]
+        record["accuracy"] = _judge(checks)
+        if mode["runner"] != "eager":
+            record["generated_code"] = caches.generated_code(root)
+        if mode["runner"] == "compile":
+            record["compile"] = compiler.observe()
+        if self.on_gpu and self.settings["repeat"] == 0:
+            with self.phase("profile"):
+                record["profile"] = profiler.kernels(call, synchronize)
 
+    def prepare(self) -> None:
+        """Import what the mode needs and open the device, so that neither is in the first call."""
+        with self.phase("imports"):
+            for module in modes.IMPORTS[self.settings["run"]["runner"]]:
+                if find_spec(module.partition(".")[0]):  # A missing package is the runner's to report.
+                    import_module(module)
+        import torch
 
-def _inputs(settings: dict, record: dict, workload: Workload, dtype) -> list[dict]:
-    """Make the inputs of both seeds and record what they are; the same for all modes of a cell and repeat."""
-    cell = (settings["seed"], settings["op"], settings["dtype"], settings["size"], settings["repeat"])
-    seeds = [accuracy.seed_of(*cell, index) for index in range(2)]
-    inputs = [accuracy.make_inputs(workload, settings["size"], dtype, settings["device"], seed) for seed in seeds]
-    record["seeds"] = seeds
-    record["inputs"] = {
-        name: {"shape": list(t.shape), "stride": list(t.stride()), "dtype": settings["dtype"]}
-        for name, t in inputs[0].items()
-    }
-    record["work"] = {
-        "flops": workload.flops(settings["size"]),
-        "bytes": workload.necessary_bytes(settings["size"], dtype.itemsize),
-        "bound": workload.bound,
-    }
-    return inputs
+        self.torch = torch
+        self.record["environment"]["software"] = provenance.software()
+        with self.phase("device"):
+            torch.set_num_threads(self.settings["threads"])
+            random.seed(self.settings["seed"])
+            torch.manual_seed(self.settings["seed"])
+            if self.on_gpu and not torch.cuda.is_available():
+                raise RuntimeError("torch finds no CUDA device")
+            if self.on_gpu:
+                torch.cuda.init()
+                timers.synchronizer("cuda")()
+
+    def inputs(self) -> tuple[Workload, list[dict]]:
+        """Make the inputs of both seeds and record what they are; the same for all modes of a cell and repeat."""
+        settings, record = self.settings, self.record
+        parameters = dict(settings["workload"])
+        workload = build_workload(workloads.load(parameters.pop("name")), parameters)
+        dtype, size = getattr(self.torch, settings["dtype"]), settings["size"]
+        cell = (settings["seed"], settings["op"], settings["dtype"], size, settings["repeat"])
+        record["seeds"] = [accuracy.seed_of(*cell, index) for index in range(2)]
+        inputs = [accuracy.make_inputs(workload, size, dtype, settings["device"], seed) for seed in record["seeds"]]
+        record["inputs"] = {
+            name: {"shape": list(t.shape), "stride": list(t.stride()), "dtype": settings["dtype"]}
+            for name, t in inputs[0].items()
+        }
+        record["work"] = {
+            "flops": workload.flops(size),
+            "bytes": workload.necessary_bytes(size, dtype.itemsize),
+            "bound": workload.bound,
+        }
+        return workload, inputs
+
+    def time(self, call: Callable, synchronize: Callable, sampling: dict) -> None:
+        """Warm up, then run each timer of the device; the GPU's state is read while it still is that of the timers."""
+        record = self.record
+        with self.phase("warm_up"):
+            # What the imports and the compiler left on the heap is no garbage: it need not be looked through again.
+            gc.collect()
+            gc.freeze()
+            record["warm_up"] = timers.warm_up(call, synchronize, sampling)
+        with self.phase("timers"):
+            latency = timers.latency(call, synchronize, sampling)
+            record["samples"]["latency"] = _samples("us", latency, timers.flags(latency))
+            if self.on_gpu:
+                timer = timers.DeviceTimer()
+                record["floors"] = timer.floors({**sampling, "samples": sampling["min_samples"]})
+                device, covered = timer.samples(call, sampling)
+                record["samples"]["device"] = _samples("us", device, timers.flags(device, covered))
+                record["delay"] = {"cycles": timer.cycles, "redone": timer.redone}
+        if self.on_gpu:
+            record["gpu_after"] = provenance.gpu_state()
+            record["suspect"] = provenance.suspect(record["gpu_before"], record["gpu_after"])
 
 
 def _memory(call, synchronize, held: int) -> dict[str, int]:
@@ -171,23 +238,6 @@ def _judge(checks: list[dict]) -> dict:
     """Return the worst of the checks (two seeds before and, if those passed, after timing) with their number."""
     worst = max(checks, key=lambda check: (not check["ok"], check.get("error") or 0))
     return {**worst, "checks": len(checks)}
-
-
-def _time(call, synchronize, settings: dict, record: dict) -> None:
-    """Warm up, then run each timer of the device."""
-    sampling, started = settings["sampling"], perf_counter()
-    record["warm_up"] = timers.warm_up(call, synchronize, sampling)
-    record["seconds"]["warm_up"] = perf_counter() - started
-    started = perf_counter()
-    latency = timers.latency(call, synchronize, sampling)
-    record["samples"]["latency"] = _samples("us", latency, timers.flags(latency))
-    if settings["device"] == "cuda":
-        timer = timers.DeviceTimer()
-        record["floors"] = timer.floors({**sampling, "samples": sampling["min_samples"]})
-        device, covered = timer.samples(call, sampling)
-        record["samples"]["device"] = _samples("us", device, timers.flags(device, covered))
-        record["delay"] = {"cycles": timer.cycles, "redone": timer.redone}
-    record["seconds"]["timers"] = perf_counter() - started
 
 
 def _samples(unit: str, values: list[float], flags: list[str] | None = None) -> dict:

@@ -26,11 +26,21 @@ def _kernel(workload: Workload, options: dict) -> Callable:
 # What `runner` may say in the config; all other keys of a mode are the runner's options.
 RUNNERS = {"eager": _eager, "compile": _compile, "kernel": _kernel}
 
-# The modules whose import would otherwise fall into the first call.
+# The modules whose import would otherwise fall into the first call; those that a compilation imports only when it
+# needs them among them.
 IMPORTS = {
     "eager": ("torch",),
-    "compile": ("torch", "torch._dynamo", "torch._inductor.compile_fx"),
-    "kernel": ("torch", "triton"),
+    "compile": (
+        "torch",
+        "torch._dynamo",
+        "torch._inductor.compile_fx",
+        "torch._inductor.codegen.triton",
+        "torch._inductor.cudagraph_trees",
+        "torch._inductor.fx_passes.post_grad",
+        "torch.distributed.tensor",
+        "triton.compiler",
+    ),
+    "kernel": ("torch", "triton", "triton.compiler"),
 }
 
 

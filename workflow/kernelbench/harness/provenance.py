@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 from contextlib import contextmanager
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -20,6 +21,14 @@ VARIABLES = (
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NVML_BASED_CUDA_CHECK", "TORCH_LOGS",
     "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE", "TRITON_INTERPRET",
 )  # fmt: skip
+# NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
+THROTTLING = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+VIOLATIONS = {"POWER": "power cap", "THERMAL": "heat"}
 
 
 @contextmanager
@@ -40,10 +49,21 @@ def nvml():
 
 def visible_gpu(library) -> object:
     """Return NVML's handle of the GPU that this process will compute on: the first of CUDA_VISIBLE_DEVICES."""
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
-    if first.isdigit():
-        return library.nvmlDeviceGetHandleByIndex(int(first))
-    return library.nvmlDeviceGetHandleByUUID(first)
+    return _handle(library, os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip())
+
+
+def _handle(library, name: str) -> object:
+    if name.isdigit():
+        return library.nvmlDeviceGetHandleByIndex(int(name))
+    return library.nvmlDeviceGetHandleByUUID(name)
+
+
+def uuid(library, name: str) -> str | None:
+    """Return the UUID of the GPU that CUDA_VISIBLE_DEVICES calls `name` (index or UUID), None where none answers."""
+    try:
+        return _ask(library, "DeviceGetUUID", _handle(library, name))
+    except library.NVMLError:
+        return None
 
 
 def _ask(library, question: str, *arguments):
@@ -56,7 +76,10 @@ def _ask(library, question: str, *arguments):
 
 
 def gpu_state() -> dict | None:
-    """Return clocks (MHz), temperature (°C), power (W), throttle reasons (NVML's bit mask) and processes of the GPU."""
+    """Return clocks (MHz), temperature (°C), power (W), throttle reasons (NVML's bit mask) and processes of the GPU.
+
+    `violations`: nanoseconds, since the driver was loaded, that clocks were held back for power or heat.
+    """
     with nvml() as library:
         if library is None:
             return None
@@ -69,8 +92,34 @@ def gpu_state() -> dict | None:
             "temperature": _ask(library, "DeviceGetTemperature", gpu, library.NVML_TEMPERATURE_GPU),
             "power": None if power is None else power / 1000,
             "throttle_reasons": _ask(library, "DeviceGetCurrentClocksThrottleReasons", gpu),
+            "violations": {name: _violation(library, gpu, name) for name in VIOLATIONS},
             "processes": None if processes is None else len(processes),
         }
+
+
+def _violation(library, gpu, policy: str) -> int | None:
+    answer = _ask(library, "DeviceGetViolationStatus", gpu, getattr(library, f"NVML_PERF_POLICY_{policy}"))
+    return answer and answer.violationTime
+
+
+def suspect(before: dict | None, after: dict | None) -> list[str]:
+    """Return what `gpu_state` before the job and after its timers says against its times; empty where nothing does.
+
+    Before the job no process computes on the GPU, after the timers one does: the job itself.
+    """
+    if before is None or after is None:
+        return ["NVML is missing: nobody watched the GPU"]
+    found = []
+    others = max((before["processes"] or 0), (after["processes"] or 0) - 1)
+    if others > 0:
+        found.append(f"{others} other process{'es' if others > 1 else ''} on the GPU")
+    reasons = after["throttle_reasons"] or 0
+    found += [f"throttled: {name}" for bit, name in THROTTLING.items() if reasons & bit]
+    for policy, name in VIOLATIONS.items():
+        held = (after["violations"][policy] or 0) - (before["violations"][policy] or 0)
+        if held > 0:
+            found.append(f"throttled: {name} for {held / 1e6:.1f} ms")
+    return found
 
 
 def gpu() -> dict | None:
@@ -133,6 +182,7 @@ def variables() -> dict[str, str]:
     return {name: os.environ[name] for name in VARIABLES if name in os.environ}
 
 
+@cache
 def source_blobs() -> dict[str, str]:
     """Return git's blob hash of each measuring source, by path: what a commit's tree lists, without needing git."""
     files = []

@@ -86,7 +86,7 @@ class DeviceTimer:
         import torch
 
         self.torch = torch
-        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        l2 = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
         # Written once here and only read later: lines that a write leaves dirty would be evicted in the call's time.
         self.flush_buffer = torch.ones(2 * l2 // 4, dtype=torch.float32, device="cuda")
         self.cycles = DELAY_CYCLES

@@ -63,7 +63,7 @@ class Workload:
         for name, shape in shapes.items():
             if prod(shape) > MAX_ELEMENTS:
                 raise InputError(
-                    f"size {size} makes {name} a tensor of {prod(shape):,} elements; allowed: at most {MAX_ELEMENTS:,}"
+                    f"size {size} gives {name} {prod(shape):,} elements; allowed: at most {MAX_ELEMENTS:,}"
                 )
 
 

@@ -1,0 +1,26 @@
+"""A stand-in for workflow/scripts/measure.py: writes a whole record at once, so that a run is the workflow.
+
+tests/scale.py puts it in the script's place in a copy of the checkout, with a record.template beside it to fill in.
+It imports next to nothing: a job must cost little more than the start of a Python.
+"""
+
+import sys
+
+
+def write(template: str, settings: str, output: str, place: int) -> None:
+    """Write the record of the job that the path `output` names, with values of its own."""
+    op, dtype, size, mode, repeat = output.removesuffix(".json").split("/")[-5:]
+    own = (
+        f'"op": "{op}", "dtype": "{dtype}", "size": "{size}", "mode": "{mode}", "repeat": {repeat}, '
+        f'"settings": {settings}, "place": {place}, "started": "2026-01-01T00:00:00.{place:06d}+00:00"'
+    )
+    # In the template, @ stands for the digits before the point, and "own": 0 for what is the job's own.
+    text = template.replace("@", str(10 + place % 90)).replace('"own": 0', own)
+    with open(output, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+if __name__ == "__main__":
+    arguments = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
+    with open("record.template", encoding="utf-8") as stream:
+        write(stream.read(), arguments["--settings"], arguments["--output"], int(arguments["--place"]))

@@ -1,0 +1,115 @@
+"""The plan: counts, durations from the nearest measurement there is, disk."""
+
+import json
+import time
+
+import pandas as pd
+import pytest
+from checkout import TINY, Checkout
+from rich.console import Console
+
+from kernelbench import plan as module
+from kernelbench.plan import plan
+from kernelbench.study import Study
+
+MODES = {**TINY["modes"], "compile-dynamic": {"runner": "compile", "dynamic": True}}
+
+
+@pytest.fixture
+def study() -> Study:
+    """softmax in five modes, one of which a CPU has not, and copy in one: 6 × 2 jobs."""
+    return Study({**TINY, "modes": MODES})
+
+
+@pytest.fixture
+def recordings(tmp_path):
+    """A study recorded on another machine: eager takes 2 s, of copy 4 s, and compile 10 s."""
+    rows = [("softmax", "eager", 2.0), ("copy", "eager", 4.0), ("softmax", "compile", 10.0)]
+    return record(tmp_path / "recorded", "h200", rows)
+
+
+def record(directory, machine, rows, column="seconds.total"):
+    (directory / machine).mkdir(parents=True)
+    table = pd.DataFrame(rows, columns=["op", "mode", column])
+    table.to_parquet(directory / machine / "jobs.parquet")
+    return directory
+
+
+def measured(root, study, mode, **seconds):
+    """Write records of all jobs of a mode."""
+    for job in study.jobs:
+        if job.mode == mode:
+            path = root / job.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"op": job.cell.op, "mode": mode, "seconds": seconds}))
+
+
+def said(study, root, recordings, gpus=1) -> list[str]:
+    console = Console(width=100)
+    with console.capture() as capture:
+        for line in plan(study, root, recordings, gpus):
+            console.print(line)
+    return [" ".join(line.split()) for line in capture.get().splitlines()]
+
+
+def test_before_the_first_job_the_recorded_study_says_how_long(study, tmp_path, recordings):
+    lines = said(study, tmp_path / "none", recordings)
+    assert lines[0] == "cpu-test: 2 cells, 5 modes, 2 repeats: 12 jobs, 0 done, 12 left"
+    assert "eager 0 4 3.0 s 12 s h200" in lines
+    assert "compile 0 2 10.0 s 20 s h200" in lines
+    assert "compile-dynamic 0 2 10.0 s 20 s nothing; as compile on h200" in lines
+    assert "triton 0 2 0.0 s 0 s unsupported on cpu" in lines
+    assert "Times measured on h200; yours may differ." in lines
+    assert any(line.startswith("time: 1 min; started now, measured by") for line in lines)  # 12 + 20 + 20 + 20
+    assert "disk: 0.2 MB for records and logs, 16 kB a job typically" in lines
+
+
+def test_this_machines_own_records_come_first(study, tmp_path, recordings):
+    measured(tmp_path, study, "eager", total=1.0, wall=1.5)
+    measured(tmp_path, study, "compile", total=7.0)
+    (tmp_path / study.jobs[0].path).parent.joinpath("9.json").write_text("of no job of the study")
+    lines = said(Study({**TINY, "modes": MODES, "repeats": 3}), tmp_path, recordings)
+    assert lines[0].endswith("18 jobs, 6 done, 12 left")
+    assert "eager 4 2 1.5 s 3 s this machine" in lines
+    assert "compile 2 1 7.0 s 7 s this machine" in lines
+    assert "compile-dynamic 0 3 7.0 s 21 s nothing; as compile on this machine" in lines
+    assert not any("yours may differ" in line for line in lines)
+    assert any("kB a job as measured here" in line for line in lines)
+
+
+def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, recordings):
+    record(recordings, "cpu-test", [("softmax", mode, 1.0) for mode in MODES], "seconds.wall")
+    lines = said(study, tmp_path, recordings)
+    assert "compile 0 2 1.0 s 2 s cpu-test" in lines
+    assert not any("h200" in line for line in lines)
+
+
+def test_gpus_share_the_time(study, tmp_path, recordings):
+    assert any(line.startswith("time: 1 min, 18 s on 4 GPUs; started") for line in said(study, tmp_path, recordings, 4))
+
+
+def test_nothing_known_and_nothing_left_are_said(study, tmp_path):
+    assert "time: unknown until jobs of this machine are measured" in said(study, tmp_path, tmp_path)
+    for mode in MODES:
+        measured(tmp_path, study, mode, total=1.0)
+    assert "time: nothing is left to measure" in said(study, tmp_path, tmp_path)
+
+
+def test_a_bounded_number_of_records_is_read(study, tmp_path, recordings, monkeypatch):
+    measured(tmp_path, study, "eager", total=1.0)
+    read = []
+    monkeypatch.setattr(module, "own", lambda paths: read.append(len(paths)) or module.source("this machine", []))
+    monkeypatch.setattr(module, "READ", 2)
+    assert said(study, tmp_path, recordings)[0].endswith("4 done, 8 left")
+    assert read == [2]
+
+
+def test_snakemake_plan_prints_it_in_seconds_and_measures_nothing(tmp_path):
+    checkout = Checkout(tmp_path / "a study", TINY)
+    began = time.monotonic()
+    output = checkout.run("plan")
+    assert time.monotonic() - began < 5
+    assert "cpu-test: 2 cells, 4 modes, 2 repeats: 10 jobs, 0 done, 10 left" in output
+    assert "time: " in output and "disk: " in output
+    assert "rule plan" not in output and "jobs done" not in output
+    assert not checkout.records()

@@ -1,0 +1,188 @@
+"""Progress: what a person sees of a run in a terminal, elsewhere and in the log file, and when it is said to end."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from checkout import ROOT, TINY, Checkout
+
+from kernelbench.progress import Job, Tally, duration
+
+# In place of a measurement: a record, a record of a crash, or none, by mode.
+FAKE = """
+import json, os, sys, time
+from pathlib import Path
+time.sleep(float(os.environ.get("NAP", 0)))
+settings, output = json.loads(sys.argv[2]), Path(sys.argv[-1])
+if settings["mode"] == "eager-control":
+    sys.exit("first line\\nno such [thing]")
+reason = {"compile": "RuntimeError: [here]"}.get(settings["mode"], "")
+output.write_text(json.dumps({"status": "crashed" if reason else "ok", "reason": reason}))
+"""
+RECORDS = [
+    f"results/cpu-test/records/softmax/float32/128/{mode}/{repeat}.json"
+    for mode in ("eager", "eager-control", "compile")
+    for repeat in (0, 1)
+]
+CRASHED = "softmax 128 compile float32 repeat 0: crashed: RuntimeError: [here] (log: results/cpu-test/logs/softmax/"
+FAILED = "softmax 128 eager-control float32 repeat 0: failed with exit status 1: no such [thing] (log: results/cpu-test"
+LAST = "6 of 6 jobs done in "
+
+
+def job(kind: str, started: float) -> Job:
+    return Job(f"job {kind}", kind, None, [], started)
+
+
+def tally(kinds: dict[str, int], ended: list[tuple[str, float, float]]) -> Tally:
+    """A tally of so many jobs by kind, after those of (kind, started, ended)."""
+    result = Tally([kind for kind, count in kinds.items() for _ in range(count)], 0)
+    for jobid, (kind, started, now) in enumerate(ended):
+        result.start(jobid, job(kind, started))
+        result.end(jobid, "ok", now)
+    return result
+
+
+def test_the_end_is_unknown_before_a_job_has_ended():
+    assert tally({"eager": 5}, []).seconds_left(10) is None
+    assert "ends" not in tally({"eager": 5}, []).summary(10)
+
+
+def test_the_end_follows_from_the_jobs_of_each_mode():
+    several = tally({"eager": 11, "max-autotune": 3, "paper": 1}, [("eager", 0, 1), ("max-autotune", 1, 21)])
+    assert several.seconds_left(21) == pytest.approx(10 * 1 + 2 * 20 + (1 + 20) / 2)
+
+
+def test_what_a_job_has_already_run_is_not_expected_again():
+    running = tally({"eager": 1, "max-autotune": 2}, [("eager", 0, 1), ("max-autotune", 1, 21)])
+    running.start(9, job("max-autotune", 21))
+    assert running.seconds_left(36) == pytest.approx(5)
+    assert running.seconds_left(99) == pytest.approx(0), "a job that takes longer than expected ends any moment"
+
+
+def test_a_mode_that_takes_longer_than_all_before_it_is_expected_to_go_on_so():
+    slow = tally({"eager": 1, "max-autotune": 3}, [("eager", 0, 1)])
+    slow.start(9, job("max-autotune", 1))
+    assert slow.seconds_left(21) == pytest.approx(2 * 20)
+
+
+def test_jobs_that_run_at_once_end_sooner():
+    two_lanes = tally({"compile": 6}, [("compile", 0, 10), ("compile", 0, 10)])
+    assert two_lanes.seconds_left(10) == pytest.approx(4 * 10 / 2)
+
+
+def test_failures_are_counted_and_the_unsupported_are_none():
+    mixed = Tally(["a"] * 4, 0)
+    for jobid, status in enumerate(["ok", "unsupported", "oom", "failed"]):
+        mixed.start(jobid, job("a", 0))
+        mixed.end(jobid, status, 1)
+    assert mixed.summary(1) == "4 of 4 jobs done, 0 left, 2 failed"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(3.2, "3 s"), (59.7, "1 min"), (3599, "1 h 00 min"), (3660, "1 h 01 min")]
+)
+def test_durations_are_said_as_people_do(seconds, said):
+    assert duration(seconds) == said
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Checkout:
+    """A study whose measurements are fakes of a moment."""
+    made = Checkout(tmp_path_factory.mktemp("a study"), TINY)
+    (made.path / "workflow" / "scripts" / "measure.py").write_text(FAKE)
+    return made
+
+
+@pytest.fixture
+def unmeasured(checkout) -> Checkout:
+    for path in [*checkout.path.glob("results/*/records/**/*.json"), *checkout.path.glob("results/*/logs/*.log")]:
+        path.unlink()
+    return checkout
+
+
+def printed(checkout: Checkout, *arguments: str) -> str:
+    """Return what a run that fails prints where there is no terminal."""
+    process = checkout.start(*RECORDS, *arguments)
+    output = process.communicate()[0]
+    assert process.returncode == 1, output
+    return output
+
+
+def test_without_a_terminal_lines_come_at_a_bearable_rate_and_failures_say_why(unmeasured):
+    output = printed(unmeasured)
+    lines = output.splitlines()
+    assert CRASHED in output and FAILED in output
+    assert "0 of 6 jobs done, 6 left, 0 failed; now softmax 128" in output
+    assert len([line for line in lines if "; now " in line]) == 1, "more than a line in half a minute"
+    assert re.fullmatch(r"6 of 6 jobs done in \d+ s: 2 \w+, 2 \w+, 2 \w+", lines[-1])
+    assert "first line" in output, "a log of more than a line is shown"
+    for noise in ("rule measure", "Job stats", "Finished job", "steps (", "python workflow/scripts", "\x1b"):
+        assert noise not in output
+
+
+def test_the_log_file_has_a_line_for_each_job_and_failure(unmeasured):
+    printed(unmeasured)
+    log = (unmeasured.path / "results/cpu-test/logs/progress.log").read_text()
+    assert len([line for line in log.splitlines() if "; now " in line]) == 6
+    assert re.search(r"\d of 6 jobs done, \d left, \d failed, ends \d\d:\d\d \(in \d s\); now softmax 128", log)
+    assert CRASHED in log and FAILED in log and LAST in log
+    assert log.count("failed with exit status 1") == 2
+
+
+def test_a_terminal_shows_the_bar_and_the_job(unmeasured):
+    leader, follower = pty.openpty()
+    library = os.pathsep.join([str(unmeasured.path / "workflow"), str(unmeasured.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", RECORDS[2], RECORDS[4], "--cores", "1"],
+        cwd=unmeasured.path,
+        env={**os.environ, "PYTHONPATH": library, "TERM": "xterm", "COLUMNS": "120", "NAP": "1.5"},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    drawn = b""
+    try:
+        while part := os.read(leader, 65536):
+            drawn += part
+    except OSError:  # How Linux says that the other end is closed.
+        pass
+    assert process.wait() == 1
+    screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn.decode())
+    assert re.search(r"━ 1 of 2 jobs done, 1 left, 1 failed, ends \d\d:\d\d \(in \d s\)", screen)
+    assert re.search(r"  now softmax 128 [a-z-]+ float32 repeat \d, for \d s", screen)
+    assert CRASHED in screen and FAILED in screen and "2 of 2 jobs done in " in screen
+    assert "\x1b[?25h" in drawn.decode(), "the cursor is shown again"
+
+
+def test_quiet_is_obeyed(unmeasured):
+    assert "jobs done" not in printed(unmeasured, "--quiet", "progress")
+    assert "cpu-test" not in printed(unmeasured, "--quiet", "all")
+
+
+def test_verbose_prints_what_snakemake_prints(unmeasured):
+    assert "rule measure:" in printed(unmeasured, "--verbose")
+
+
+def test_a_run_that_measures_nothing_leaves_no_log(checkout):
+    (checkout.path / "results/cpu-test/logs/progress.log").unlink(missing_ok=True)
+    assert "1 of 1 jobs done" in checkout.run("results/cpu-test/study.yaml", "--force")
+    assert not (checkout.path / "results/cpu-test/logs/progress.log").exists()
+
+
+def test_snakemake_finds_the_plugin_from_anywhere(tmp_path):
+    code = "import snakemake_interface_logger_plugins.registry as r; print(r.LoggerPluginRegistry().plugins.keys())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert "'kernelbench'" in done.stdout, f"the project is not installed here; run make {done.stderr}"
+
+
+def test_the_editable_install_is_folders_that_have_the_plugin():
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    for package in wheel["packages"]:
+        assert str(Path(package).parent) in wheel["dev-mode-dirs"]
+        assert (ROOT / package / "__init__.py").exists()

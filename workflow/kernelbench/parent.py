@@ -1,0 +1,122 @@
+"""The warm parent: a process that has imported torch and all that compiling needs, and forks each job's process.
+
+It serves one GPU and one repeat of one run of the workflow: it ends with that run, or when a job of another repeat
+asks. It runs no tensor operation, starts no thread and never opens the GPU, so that a forked process can do all of
+that itself.
+
+    python -m kernelbench.parent SOCKET RUN CORES    (started by kernelbench.start, with a listening socket as stdin)
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from kernelbench import supervise
+from kernelbench.harness import child
+from kernelbench.harness.modes import IMPORTS
+from kernelbench.start import MESSAGE_BYTES, key, open_run
+
+# What a job imports besides: the profiler, NVML, and what watches and checks it.
+OTHERS = ("torch.profiler", "pynvml", "psutil", "jsonschema")
+
+# Where NVML is asked for the number of GPUs, some drivers keep a thread for it. A fork leaves it behind and is none the
+# worse: it asks NVML anew.
+NVML_THREAD = "cuda"
+
+
+def main() -> None:
+    path, run, cores = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    listener = socket.socket(fileno=os.dup(0))
+    watched = open_run(run)
+    os.sched_setaffinity(0, cores)
+    supervise.adopt_orphans()
+    _import()
+    mine = key(os.environ, cores)
+    try:
+        while True:
+            ready, _, _ = select.select([listener, watched], [], [])
+            if watched in ready:
+                return
+            connection, _ = listener.accept()
+            with connection:
+                if _is_other_user(connection) or not _serve(connection, mine, watched, listener):
+                    return
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _import() -> None:
+    """Import what any mode needs; what a fork cannot carry over ends the parent with a line that names it."""
+    for module in dict.fromkeys((*(name for names in IMPORTS.values() for name in names), *OTHERS)):
+        if find_spec(module.partition(".")[0]):  # A missing package is the mode's to report.
+            import_module(module)
+    threads = [name for name in _threads() if not name.startswith(NVML_THREAD)]
+    if len(threads) > 1:
+        sys.exit(f"start: warm is not possible, an import started a thread: {threads}; allowed: start: fresh")
+    gc.collect()
+    gc.freeze()  # The collector of a forked process need not look through, and thereby copy, what is shared.
+
+
+def _threads() -> list[str]:
+    """Return the names of this process's threads."""
+    return [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+
+
+def _is_other_user(connection: socket.socket) -> bool:
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", packed)[1] != os.getuid()
+
+
+def _serve(connection: socket.socket, mine: str, watched: int, listener: socket.socket) -> bool:
+    """Fork the job that `connection` asks for and wait for its end; return whether to go on serving."""
+    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 4)
+    try:
+        if not message:  # Whoever asked is gone.
+            return True
+        request = json.loads(message)
+        if request["key"] != mine:
+            connection.sendall(b'{"end": "other"}\n')
+            return False
+        stdout, stderr, result, lock = descriptors
+        with supervise.scratch() as scratch:
+            pid = os.fork()
+            if pid == 0:
+                for mine_only in (connection, listener):
+                    mine_only.close()
+                os.close(lock)
+                _become(request | {"scratch": scratch}, stdout, stderr, result)
+            outcome = supervise.watch(pid, request["timeout"], (connection.fileno(), watched))
+        if outcome["end"] != "abandoned":
+            connection.sendall(json.dumps(outcome | {"parent": os.getpid()}).encode() + b"\n")
+        return True
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _become(request: dict, stdout: int, stderr: int, result: int) -> None:
+    """Turn the fork into the job's process, run the job, and end."""
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        child.main(request, result)
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        child.finish(code)
+
+
+if __name__ == "__main__":
+    main()

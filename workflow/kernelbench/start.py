@@ -1,0 +1,158 @@
+"""Start the process of a job: forked from a warm parent, or fresh; and make a record of whatever becomes of it.
+
+Fresh is a new Python; warm is a fork of a process that has done the imports (kernelbench.parent). Both have the same
+environment, cores and scratch directory, and both are watched over in the same way.
+"""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from kernelbench import supervise
+from kernelbench.errors import InputError
+from kernelbench.harness import child
+
+MESSAGE_BYTES = 2**16
+# What a run of the workflow leaves in its environment: the process that parents must not outlive.
+RUN = "KERNELBENCH_RUN"
+
+
+def run_name(pid: int) -> str:
+    """Return what tells the process `pid` from any other, before or after it: its id and its start (clock ticks)."""
+    return f"{pid}:{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+
+
+def open_run(name: str) -> int:
+    """Return a descriptor that becomes readable when the run ends; raise InputError where it is no more."""
+    try:
+        descriptor = os.pidfd_open(int(name.partition(":")[0]))
+        if run_name(int(name.partition(":")[0])) == name:
+            return descriptor
+    except (ProcessLookupError, FileNotFoundError):
+        pass
+    raise InputError(f"{RUN}: {name} is no process of this machine; allowed: one that runs")
+
+
+def key(environment, cores: list[int]) -> str:
+    """Return what a parent's environment and cores must agree in with those of a job that it forks."""
+    names = child.variables({"seed": 0, "repeat": 0, "threads": 0}, "")
+    return json.dumps([[environment.get(name) for name in names], cores])
+
+
+def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:
+    """Run the job of `request` (settings, place, cores) on `gpu` and return (record, outcome of its process).
+
+    A process that did not reach its end gives a record too, with the status `timeout` or `crashed`. Raises InputError
+    where the job did not begin or nobody saw its end: then there is nothing to keep.
+    """
+    result = os.memfd_create("record")
+    environment = os.environ | child.variables(request["settings"], gpu)
+    if request["settings"]["start"] == "warm":
+        outcome = _warm(request, environment, result, lock, timeout, gpu)
+    else:
+        outcome = _fresh(request, environment, result, timeout)
+    record = _last(result)
+    os.close(result)
+    if record is None:
+        raise InputError(f"the job's process ended before it began ({outcome['end']} {outcome['code']})".rstrip())
+    if outcome["end"] != "exited" or outcome["code"] != 0:
+        from kernelbench.harness.measure import unfinished
+
+        record = unfinished(record, *_verdict(outcome, timeout))
+    return record, outcome
+
+
+def _verdict(outcome: dict, timeout: float) -> tuple[str, str]:
+    """Return (status, reason) of a process that did not reach its end."""
+    if outcome["end"] == "timeout":
+        return "timeout", f"time limit of {timeout:g} s"
+    return "crashed", f"killed by {outcome['code']}" if outcome["end"] == "killed" else f"exit code {outcome['code']}"
+
+
+def _last(result: int) -> dict | None:
+    """Return the last whole line of what the job wrote, None where it wrote none."""
+    with open(result, encoding="utf-8", closefd=False) as stream:
+        stream.seek(0)
+        whole = stream.read().rpartition("\n")[0]
+    return json.loads(whole.rpartition("\n")[2]) if whole else None
+
+
+def _fresh(request: dict, environment: dict, result: int, timeout: float) -> dict:
+    supervise.adopt_orphans()
+    with supervise.scratch() as scratch:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kernelbench.harness.child", str(result)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            pass_fds=[result],
+            start_new_session=True,
+        )
+        process.stdin.write(json.dumps(request | {"scratch": scratch}).encode())
+        process.stdin.close()
+        return supervise.watch(process.pid, timeout)
+
+
+def _warm(request: dict, environment: dict, result: int, lock: int, timeout: float, gpu: str) -> dict:
+    """Ask the parent of this run and GPU to fork the job; start one where there is none, or one of another repeat."""
+    message = request | {"key": key(environment, request["cores"]), "timeout": timeout}
+    path = _socket_path(os.environ[RUN], gpu)
+    for _ in range(2):
+        with _connect(path, environment, request["cores"]) as connection:
+            try:
+                socket.send_fds(connection, [json.dumps(message).encode()], [1, 2, result, lock])
+                answer = connection.makefile().readline()
+            except ConnectionError:
+                answer = ""
+        outcome = json.loads(answer) if answer else {"end": "gone"}
+        if outcome["end"] != "other":
+            break
+        _wait_until_gone(path)
+    if outcome["end"] in ("gone", "other"):
+        raise InputError("the warm parent ended before the job did; nothing is kept of it: run snakemake again")
+    return outcome
+
+
+def _socket_path(run: str, gpu: str) -> Path:
+    """Return where the parent of this run and GPU listens: in a directory that only this user can enter."""
+    directory = Path(tempfile.gettempdir(), f"kernelbench-{os.getuid()}")
+    try:
+        directory.mkdir(mode=0o700)
+        directory.chmod(0o700)  # Whatever the umask.
+    except FileExistsError:
+        pass
+    found = directory.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077 or directory.is_symlink():
+        raise InputError(f"{directory}: is not this user's alone; remove it")
+    return directory / hashlib.sha256(f"{run} {gpu}".encode()).hexdigest()[:16]
+
+
+def _connect(path: Path, environment: dict, cores: list[int]) -> socket.socket:
+    """Return a connection to the parent at `path`, which is started where none listens.
+
+    Only the holder of the GPU's lock comes here: no one else starts one at the same time.
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            command = [sys.executable, "-m", "kernelbench.parent", str(path), os.environ[RUN], json.dumps(cores)]
+            subprocess.Popen(command, env=environment, stdin=listener, start_new_session=True)
+        connection.connect(str(path))
+    return connection
+
+
+def _wait_until_gone(path: Path) -> None:
+    """Wait until the parent that was told that it is not needed any more has taken its socket away."""
+    deadline = time.monotonic() + 10
+    while path.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
