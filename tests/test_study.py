@@ -123,6 +123,11 @@ def test_a_label_may_go_on_with_the_name_of_a_study(monkeypatch):
         machine.require("h200x")
 
 
+@pytest.mark.parametrize(("label", "model"), [("h200", "h200"), ("h200-start", "h200"), ("cpu-amd-epyc", "")])
+def test_a_cluster_is_asked_for_the_gpu_of_the_label(monkeypatch, label, model):
+    assert study_with(monkeypatch, machine=label).gpu_model == model
+
+
 def lose_the_gpu():
     raise RuntimeError("Invalid Argument")
 

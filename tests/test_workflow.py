@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,6 +129,11 @@ def test_a_changed_harness_measures_all(grown):
 
 def test_a_change_of_what_is_only_shown_measures_nothing(grown):
     grown.configure({**TINY, "equivalence": {"default": 0.05}, "baselines": ["eager", "compile"]})
+    assert grown.planned() == []
+
+
+def test_records_from_before_repeats_were_bundled_stay(grown):
+    shutil.rmtree(grown.path / RESULTS / "repeats")
     assert grown.planned() == []
 
 
