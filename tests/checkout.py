@@ -60,15 +60,20 @@ class Checkout:
         """Make `config` the study of this checkout."""
         (self.path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a command in this copy: with its library, not that of the checkout that is installed."""
+        library = os.pathsep.join([str(self.path / "workflow"), str(self.path)])
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return {**os.environ, "PYTHONPATH": library, "PATH": path}
+
     def start(self, *arguments: str) -> subprocess.Popen:
         """Start Snakemake in a process group of its own."""
-        # The library of this copy, not of the checkout that is installed.
-        library = os.pathsep.join([str(self.path / "workflow"), str(self.path)])
         return subprocess.Popen(
             # Targets come first: --resources would take them for its own.
             [sys.executable, "-m", "snakemake", *arguments, "--cores", "1", "--resources", "gpu=1"],
             cwd=self.path,
-            env={**os.environ, "PYTHONPATH": library, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,7 +1,8 @@
 """How planning, running and collecting grow with the number of jobs: python tests/scale.py 1000 10000 50000
 
 Runs the workflow in a copy of the checkout with a stand-in for the measurement (tests/standin.py), so that what is
-timed is the workflow, and prints a Markdown table. Ratios are per job, against the row before: 1 is linear.
+timed is the workflow, and prints a Markdown table. Seconds are those of the CPU, which other load does not move.
+In brackets: growth per job against the row before, 1 where the growth is linear.
 """
 
 import json
@@ -12,11 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import psutil
 from checkout import ROOT, TINY, Checkout
 from standin import write
 
@@ -26,61 +28,73 @@ RESULTS = "results/cpu-scale"
 # A label of an op has four sizes, in five modes, ten repeats each.
 JOBS_OF_AN_OP = 4 * 5 * 10
 TIMERS = ("device", "latency", "event", "host", "throughput", "graph")
+SLICE = 1000
 
 
-@dataclass
-class Cost:
-    """What a command took: wall time (s), and the most memory that one of its processes held (MiB)."""
+class Cost(NamedTuple):
+    """What a command took: CPU time of its processes (s), and the most memory that one of them held (MiB)."""
 
     seconds: float
     memory: float
 
 
 class Scale(Checkout):
-    """A copy of the checkout at `path` with a study of `jobs` jobs that are not really measured."""
+    """A copy of the checkout at `path` with a study of `jobs` jobs, a multiple of 200, that are not really measured."""
 
     def __init__(self, path: Path, jobs: int):
         super().__init__(path, config(jobs))
-        self.jobs = jobs
+        self.study = Study(config(jobs))
         shutil.copyfile(ROOT / "tests" / "standin.py", path / "workflow" / "scripts" / "measure.py")
         (path / "record.template").write_text(template(), encoding="utf-8")
 
-    def plan(self, *arguments: str) -> Cost:
-        """Return what a dry run costs."""
-        return _cost(self.start("--dry-run", "--quiet", "all", *arguments))
+    def plan(self) -> Cost:
+        """Return what a dry run of the whole study costs."""
+        return cost(self.start("--dry-run", "--quiet", "rules"))
 
-    def measure(self, *arguments: str) -> Cost:
-        """Run all jobs, plan included, and return what it costs."""
-        return _cost(self.start("--until", "measure", "--quiet", "all", *arguments))
+    def measure(self, *records: str) -> Cost:
+        """Return what it costs to plan and run the jobs of `records`, by default all of the study."""
+        return cost(self.start(*records, "--until", "measure", "--quiet", "all"))
 
-    def measure_for(self, seconds: float, *arguments: str) -> float:
-        """Run jobs for so long and return the seconds of one, without the plan."""
-        process = self.start("--until", "measure", "--quiet", "all", *arguments)
-        while process.poll() is None and not self.records():
-            time.sleep(1)
+    def measure_for(self, seconds: float) -> float:
+        """Run the study for some `seconds` from its first record on; return the CPU seconds of a job."""
+        process = self.start("--until", "measure", "--quiet", "all")
+        before, spent = self._wait_for_records(process, 1)
         time.sleep(seconds)
+        after, spent_then = self._wait_for_records(process, before + 5)
         os.killpg(process.pid, signal.SIGINT)
         process.communicate()
-        times = sorted(self.records().values())
-        return (times[-1] - times[0]) / (len(times) - 1)
+        return (spent_then - spent) / (after - before)
+
+    def _wait_for_records(self, process: subprocess.Popen, count: int) -> tuple[int, float]:
+        """Wait until `count` records are there; return their number and the CPU seconds of `process` until now."""
+        while len(self.records()) < count:
+            assert process.poll() is None, process.stdout.read()
+            time.sleep(0.2)
+        return len(self.records()), sum(psutil.Process(process.pid).cpu_times()[:4])
 
     def write_records(self) -> None:
-        """Write the record of every job without Snakemake."""
-        study = Study(config(self.jobs))
+        """Write the record of every job, without Snakemake."""
         text = template()
-        for place, job in enumerate(study.jobs):
+        for place, job in enumerate(self.study.jobs):
             path = self.path / RESULTS / job.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            write(text, study.settings_json(job), str(path), place)
+            write(text, self.study.settings_json(job), str(path), place)
 
     def collect(self) -> Cost:
-        """Collect the records that are there, as the workflow's job does, and return what it costs."""
+        """Return what it costs to collect the records that are there, as the workflow's job does."""
         self.run(f"{RESULTS}/study.yaml", "--quiet", "all")
         command = f"workflow/scripts/collect.py --study {RESULTS}/study.yaml --results {RESULTS}".split()
-        library = os.pathsep.join([str(self.path / "workflow"), str(self.path)])
-        environment = {**os.environ, "PYTHONPATH": library}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return _cost(subprocess.Popen([sys.executable, *command], cwd=self.path, env=environment, **pipes))
+        return cost(subprocess.Popen([sys.executable, *command], cwd=self.path, env=self.environment, **pipes))
+
+
+def cost(process: subprocess.Popen) -> Cost:
+    """Wait for `process` and return what it cost, its children included; fail where it failed."""
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, output
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def config(jobs: int) -> dict:
@@ -98,7 +112,7 @@ def config(jobs: int) -> dict:
 
 
 def template() -> str:
-    """Return the record of a job of the recorded study, 32 KB with a hundred samples of every timer."""
+    """Return the record of a job of the recorded study, with a hundred samples of every timer: 32 KB."""
     jobs = pd.read_parquet(RECORDED / "h200" / "jobs.parquet")
     job = jobs[(jobs.op == "softmax") & (jobs["mode"] == "compile")].iloc[0]
     own = ("op", "dtype", "size", "mode", "repeat", "settings", "place", "started", "ran", "settled", "seconds.imports")
@@ -121,14 +135,55 @@ def template() -> str:
 
 
 def _values(count: int) -> list[str]:
-    return [f"@{fraction:.13f}".replace("@0", "@") for fraction in np.random.default_rng(count).random(count)]
+    fractions = np.random.default_rng(count).random(count)
+    return [f"@{fraction:.13f}".replace("@0", "@") for fraction in fractions]
 
 
-def _cost(process: subprocess.Popen) -> Cost:
-    """Wait for `process`, which has just started, and return what it costs; fail where it fails."""
-    start = time.monotonic()
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, output
-    return Cost(time.monotonic() - start, usage.ru_maxrss / 1024)
+def measured(jobs: int) -> dict[str, Cost]:
+    """Return what a study of `jobs` jobs costs: {stage: Cost}, of running that of one job."""
+    with tempfile.TemporaryDirectory() as directory:
+        scale = Scale(Path(directory), jobs)
+        costs = {"plan": scale.plan()}
+        # A slice in the middle of the study, planned and run by itself.
+        start = max(0, (jobs - SLICE) // 2)
+        middle = scale.study.records()[start : start + SLICE]
+        seconds, memory = scale.measure(*middle)
+        costs["a job, in slices of 1,000"] = Cost(seconds / len(middle), memory)
+        shutil.rmtree(scale.path / RESULTS)
+        costs["a job, all at once"] = Cost(scale.measure_for(20), float("nan"))
+        scale.write_records()
+        costs["collect"] = scale.collect()
+    return costs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("jobs", type=int, nargs="+", help=f"numbers of jobs, multiples of {JOBS_OF_AN_OP}")
+    rows = {}
+    for jobs in parser.parse_args().jobs:
+        if jobs <= 0 or jobs % JOBS_OF_AN_OP:
+            parser.error(f"jobs: {jobs} is not allowed; allowed: multiples of {JOBS_OF_AN_OP}")
+        rows[jobs] = measured(jobs)
+        print(jobs, rows[jobs], file=sys.stderr)
+    stages = list(next(iter(rows.values())))
+    print("| jobs |", " | ".join(stages), "|")
+    print("| ---: |", " | ".join("---:" for _ in stages), "|")
+    before = None
+    for jobs, costs in rows.items():
+        cells = [_cell(stage, costs[stage], jobs, before) for stage in stages]
+        print(f"| {jobs:,} |", " | ".join(cells), "|")
+        before = jobs, costs
+
+
+def _cell(stage: str, own: Cost, jobs: int, before: tuple[int, dict] | None) -> str:
+    of_a_job = stage.startswith("a job")
+    time_text = f"{own.seconds * 1e3:.0f} ms" if of_a_job else f"{own.seconds:.1f} s"
+    memory = "" if np.isnan(own.memory) else f", {own.memory:.0f} MiB"
+    if before is None:
+        return time_text + memory
+    growth = own.seconds / before[1][stage].seconds / (1 if of_a_job else jobs / before[0])
+    return f"{time_text} ({growth:.2f}){memory}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Growth: ten times as many jobs take ten times as long. Bounds are twice to thrice what was measured, in CPU time."""
+
+import shutil
+import subprocess
+import time
+
+import pytest
+from checkout import ROOT
+from scale import RESULTS, Scale, config
+
+from kernelbench.study import Study
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Scale:
+    return Scale(tmp_path_factory.mktemp("small"), 200)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> Scale:
+    return Scale(tmp_path_factory.mktemp("large"), 1000)
+
+
+def in_order(scale: Scale) -> list[str]:
+    """Return the records that are there in the order in which they were written."""
+    records = scale.records()
+    return sorted(records, key=lambda path: (scale.path / path).stat().st_mtime_ns)
+
+
+def test_what_snakemake_asks_for_each_job_is_a_look_up():
+    def of_a_job(jobs: int) -> float:
+        study = Study(config(jobs))
+        start = time.process_time()
+        for job in study.jobs:
+            asked = study.job(*vars(job.cell).values(), job.mode, job.repeat)
+            answers = study.sources(asked), study.settings_json(asked), study.place(asked), study.priority(asked)
+        assert len(answers) == 4
+        return (time.process_time() - start) / jobs
+
+    assert of_a_job(20_000) < 3 * of_a_job(1000)
+
+
+def test_planning_grows_with_the_study(large, tmp_path):
+    assert Scale(tmp_path, 4000).plan().seconds < 1.5 * 4 * large.plan().seconds
+
+
+def test_running_grows_with_the_study_and_keeps_the_order(small, large):
+    few, many = small.measure().seconds, large.measure().seconds
+    assert many < 1.5 * 5 * few
+    assert (many - few) / 800 < 0.075, "CPU seconds of a job, start of two processes included"
+    assert in_order(large) == large.study.records()
+
+
+def test_a_study_is_measured_in_slices_as_the_readme_says(small):
+    line = "python workflow/scripts/list_records.py | xargs -n 1000 snakemake"
+    assert line in (ROOT / "README.md").read_text(encoding="utf-8")
+    shutil.rmtree(small.path / RESULTS, ignore_errors=True)
+    subprocess.run(line.replace("1000", "80"), shell=True, cwd=small.path, env=small.environment, check=True)
+    assert in_order(small) == small.study.records()
+    assert small.planned() == []
+
+
+def test_collecting_grows_with_the_study(tmp_path):
+    few, many = (Scale(tmp_path / str(jobs), jobs) for jobs in (400, 2000))
+    few.write_records()
+    many.write_records()
+    least, most = few.collect(), many.collect()
+    assert (most.seconds - least.seconds) / 1600 < 0.003
+    assert (most.memory - least.memory) / 1600 < 0.15, "MiB of a record of 1,500 samples"
