@@ -5,6 +5,7 @@ timed is the workflow, and prints a Markdown table. Seconds are those of the CPU
 In brackets: growth per job against the row before, 1 where the growth is linear.
 """
 
+import argparse
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
