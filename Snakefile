@@ -11,10 +11,12 @@ import math
 import os
 from pathlib import Path
 
-from kernelbench import progress, start
+from kernelbench import disk, progress, start
 from kernelbench.figures import FIGURES
 from kernelbench.lanes import Lanes, environment
 from kernelbench.study import Study, refuse_duplicates
+
+disk.require_writable()
 
 # A --configfile replaces config.yaml; Snakemake would merge the two.
 if not workflow.overwrite_configfiles:
@@ -34,7 +36,7 @@ lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow
 for name in lanes.resources():
     workflow.register_resource(name, 1)
 # What the jobs inherit: the GPUs by their UUIDs, and the run that the processes that it starts must not outlive.
-os.environ |= environment(study.device) | {start.RUN: start.run_name(os.getpid())}
+os.environ |= environment(study.device) | {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 
 
@@ -56,6 +58,10 @@ include: "workflow/rules/paper.smk"
 
 onstart:
     progress.announce(study.results, workflow.dag.needrun_jobs())
+
+
+onerror:
+    disk.say_if_full(Path(study.results))
 
 
 rule all:

@@ -7,10 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import yaml
 
 ROOT = Path(__file__).parents[1]
+# The directories that runs and tools make anywhere in a checkout.
+MADE = {".git", ".snakemake", ".venv", "__pycache__", "build", ".pytest_cache", ".ruff_cache"}
 
 # A study of seconds: two ops, and one mode that cannot run on a CPU.
 TINY = {
@@ -42,17 +45,32 @@ TINY = {
 }
 
 
+def _sources() -> list[str]:
+    """Return the project's files: what git knows or, where there is no git, all that no run makes."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True)
+        names = filter(None, done.stdout.decode().split("\0"))
+    except (OSError, subprocess.CalledProcessError):
+        paths = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
+        names = [str(path) for path in paths if not MADE & set(path.parts) and _is_source(path.parts)]
+    return [name for name in names if (ROOT / name).is_file()]
+
+
+def _is_source(parts: tuple[str, ...]) -> bool:
+    return parts[0] != "results" or parts[1:2] in (("recorded",), ("README.md",))
+
+
 class Checkout:
     """A copy of the project's files (not of what it built) at `path`, with commands that run in it."""
 
     def __init__(self, path: Path, config: dict | None = None):
         self.path = path
-        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
-        for name in filter(None, names):
-            if (ROOT / name).is_file():
-                (path / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / name, path / name)
+        # What all processes of this copy inherit; a name of its own tells them from others.
+        self.environment = {"KERNELBENCH_TEST": uuid4().hex}
+        for name in _sources():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, path / name)
         if config:
             self.configure(config)
 
@@ -61,26 +79,40 @@ class Checkout:
         (self.path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The environment of a command in this copy: with its library, not that of the checkout that is installed."""
+    def variables(self) -> dict[str, str]:
+        """All environment variables of a command in this copy: its library, not that of the checkout installed."""
         library = os.pathsep.join([str(self.path / "workflow"), str(self.path)])
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return {**os.environ, "PYTHONPATH": library, "PATH": path}
+        return os.environ | {"PYTHONPATH": library, "PATH": path} | self.environment
 
-    def start(self, *arguments: str) -> subprocess.Popen:
-        """Start Snakemake in a process group of its own."""
+    def start(self, *arguments: str, prepare=lambda: None, **options) -> subprocess.Popen:
+        """Start Snakemake in a process group of its own; `prepare` runs in its process, options are Popen's."""
         return subprocess.Popen(
             # Targets come first: --resources would take them for its own.
             [sys.executable, "-m", "snakemake", *arguments, "--cores", "1", "--resources", "gpu=1"],
             cwd=self.path,
-            env=self.environment,
+            env=self.variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
             # A test run started in the background may have Ctrl-C ignored, which children inherit.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), prepare()),
+            **options,
         )
+
+    def processes(self, *words: str) -> dict[int, str]:
+        """Return the command lines, by id, of this copy's processes that have all `words` in them."""
+        mark, found = f"KERNELBENCH_TEST={self.environment['KERNELBENCH_TEST']}", {}
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (path / "environ").read_bytes().decode(errors="replace").split("\0")
+                command = (path / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+            except OSError:  # It has ended, or is another user's.
+                continue
+            if mark in environment and all(word in command for word in words):
+                found[int(path.name)] = command
+        return found
 
     def run(self, *arguments: str) -> str:
         """Run Snakemake to its end and return what it printed; fail the test where it fails."""

@@ -24,6 +24,7 @@ import psutil
 from checkout import ROOT, TINY, Checkout
 from standin import write
 
+from kernelbench.harness import record
 from kernelbench.study import RECORDED, Study
 
 RESULTS = "results/cpu-scale"
@@ -87,7 +88,7 @@ class Scale(Checkout):
         self.run(f"{RESULTS}/study.yaml", "--quiet", "all")
         command = f"workflow/scripts/collect.py --study {RESULTS}/study.yaml --results {RESULTS}".split()
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return cost(subprocess.Popen([sys.executable, *command], cwd=self.path, env=self.environment, **pipes))
+        return cost(subprocess.Popen([sys.executable, *command], cwd=self.path, env=self.variables, **pipes))
 
 
 def cost(process: subprocess.Popen) -> Cost:
@@ -127,6 +128,7 @@ def template() -> str:
         for parent in parents:
             part = part.setdefault(parent, {})
         part[last] = json.loads(value) if str(value).startswith(("{", "[")) else value
+    entry |= {"version": record.VERSION, "suspect": [], "seconds": {"wall": 1.0}}
     entry |= {"machine": "cpu-scale", "warm_up": {"values": _values(900), "settled": True}}
     counts = {**dict.fromkeys(TIMERS, 100), "first_call": 1, "peak_memory": 1}
     entry["samples"] = {

@@ -57,7 +57,7 @@ def test_a_study_is_measured_in_slices_as_the_readme_says(small):
     line = "python workflow/scripts/list_records.py | xargs -n 1000 snakemake"
     assert line in (ROOT / "README.md").read_text(encoding="utf-8")
     shutil.rmtree(small.path / RESULTS, ignore_errors=True)
-    subprocess.run(line.replace("1000", "80"), shell=True, cwd=small.path, env=small.environment, check=True)
+    subprocess.run(line.replace("1000", "80"), shell=True, cwd=small.path, env=small.variables, check=True)
     assert in_order(small) == small.study.records()
     assert small.planned() == []
 

@@ -46,6 +46,8 @@ def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, di
         _check_is(entry, job, study, path)
         series.add(entry)
         jobs.append(_flat({k: v for k, v in entry.items() if k not in ("samples", "warm_up")}))
+        if "process" in entry:  # The number of an exit, the name of a signal: one column holds both.
+            jobs[-1]["process.code"] = str(entry["process"]["code"])
         jobs[-1]["settled"] = entry.get("warm_up", {}).get("settled")
         entries.append((path, {name: entry[name] for name in ("repeat", "status", "environment")}))
     _refuse_mixture(entries)
@@ -94,8 +96,8 @@ class _Series:
 
 def _check_is(entry: dict, job: Job, study: Study, path: Path) -> None:
     cell = job.cell
-    found = [entry[name] for name in KEY[1:]]
-    if found != [cell.op, cell.dtype, cell.size, job.mode, job.repeat]:
+    found = [entry[name] for name in KEY]
+    if found != [study.machine, cell.op, cell.dtype, cell.size, job.mode, job.repeat]:
         raise InputError(f"{path}: is the record of {'/'.join(map(str, found))}; delete it to measure it again")
     wanted = study.settings(job)
     other = [name for name in wanted if entry["settings"].get(name) != wanted[name]]

@@ -21,6 +21,8 @@ def nearest(name: str, known) -> str:
 
 def run(main: Callable[[], None]) -> None:
     """Run a script's `main`: a file that cannot be used, Ctrl-C and SIGTERM end it with one line, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # A locale that has no µ gets \xb5.
+        stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # Unwinds, so that temporary files go.
     try:
         main()

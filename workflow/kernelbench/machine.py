@@ -4,10 +4,13 @@ import os
 import re
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance
 
+# Where the driver has a file for each GPU, nvidia0 and so on, whether NVML can be asked or not.
+DEVICES = Path("/dev")
 VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro"}
 
 
@@ -34,16 +37,26 @@ def present() -> tuple[str, str, str]:
 
 
 def _usable_gpu() -> dict | None:
-    """Return the GPU that torch will compute on, None where the build of torch, the user or the machine has none."""
+    """Return the GPU that torch will compute on, None where the build of torch, the user or the machine has none.
+
+    Raises InputError where there is one that NVML does not know: it must not be measured as a CPU.
+    """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if metadata.version("torch").endswith("+cpu") or visible in ("", "-1"):
         return None
     try:
-        return provenance.gpu()
+        gpu = provenance.gpu()
     except Exception as error:  # NVML is there and knows no such GPU.
-        if visible is None:
-            return None
-        raise InputError(f"CUDA_VISIBLE_DEVICES: {visible} names no GPU of this machine ({error})") from None
+        if visible is not None:
+            raise InputError(f"CUDA_VISIBLE_DEVICES: {visible} names no GPU of this machine ({error})") from None
+        gpu = None
+    files = sorted(DEVICES.glob("nvidia[0-9]*"))
+    if gpu is None and files:
+        raise InputError(
+            f"GPU: {files[0]} is there and NVML does not answer for it; install nvidia-ml-py and the driver's "
+            'libnvidia-ml.so.1, or measure the CPU with CUDA_VISIBLE_DEVICES=""'
+        )
+    return gpu
 
 
 def resolve(named: str, here: bool) -> tuple[str, str]:
@@ -57,14 +70,15 @@ def resolve(named: str, here: bool) -> tuple[str, str]:
         raise InputError(
             "config: machine: auto is this machine, but a cluster measures on others; allowed: their GPU, such as h200"
         )
-    label, device, _ = present()
-    return label, device
+    return present()[:2]
 
 
 def require(machine: str) -> None:
     """Raise InputError unless this machine is the one named `machine`; any machine can measure its CPU."""
+    if machine.startswith("cpu"):
+        return
     label, _, name = present()
-    if machine != label and not machine.startswith((f"{label}-", "cpu")):
+    if machine != label and not machine.startswith(f"{label}-"):
         raise InputError(
             f"config: machine: {machine} is not what this machine has ({label}: {name}); "
             f"allowed here: auto, {label}, {label}-<study>, cpu"

@@ -24,6 +24,9 @@ from kernelbench.harness import child
 from kernelbench.harness.modes import IMPORTS
 from kernelbench.start import MESSAGE_BYTES, key, open_run
 
+# What a request says.
+REQUEST = ("settings", "place", "cores", "scratch", "key", "timeout")
+
 # What a job imports besides: the profiler, NVML, and what watches and checks it.
 OTHERS = ("torch.profiler", "pynvml", "psutil", "fastjsonschema")
 
@@ -47,7 +50,7 @@ def main() -> None:
                 return
             connection, _ = listener.accept()
             with connection:
-                if _is_other_user(connection) or not _serve(connection, mine, watched, listener):
+                if not _is_other_user(connection) and not _serve(connection, mine, watched, listener):
                     return
     finally:
         path.unlink(missing_ok=True)
@@ -77,30 +80,43 @@ def _is_other_user(connection: socket.socket) -> bool:
 
 def _serve(connection: socket.socket, mine: str, watched: int, listener: socket.socket) -> bool:
     """Fork the job that `connection` asks for and wait for its end; return whether to go on serving."""
-    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 4)
+    descriptors = []
     try:
-        if not message:  # Whoever asked is gone.
+        message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 4)
+        request = _request(message)
+        if request is None or len(descriptors) != 4:
             return True
-        request = json.loads(message)
         if request["key"] != mine:
             connection.sendall(b'{"end": "other"}\n')
             return False
         stdout, stderr, result, lock = descriptors
-        with supervise.scratch() as scratch:
-            request |= {"scratch": scratch, "starter": os.getpid()}
-            pid = os.fork()
-            if pid == 0:
-                for mine_only in (connection, listener):
-                    mine_only.close()
-                os.close(lock)
-                _become(request, stdout, stderr, result)
-            outcome = supervise.watch(pid, request["timeout"], (connection.fileno(), watched))
-        if outcome["end"] != "abandoned":
+        request["starter"] = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            for mine_only in (connection, listener):
+                mine_only.close()
+            os.close(lock)
+            _become(request, stdout, stderr, result)
+        outcome = supervise.watch(pid, request["timeout"], (connection.fileno(), watched))
+        if outcome["end"] == "abandoned":  # Nor does whoever made it take it away.
+            supervise.remove(request["scratch"])
+        else:
             connection.sendall(json.dumps(outcome | {"parent": os.getpid()}).encode() + b"\n")
+        return True
+    except ConnectionError:  # Whoever asked is gone.
         return True
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _request(message: bytes) -> dict | None:
+    """Return the job that a message asks for, None where it asks for none: whoever sent it has ended, or erred."""
+    try:
+        request = json.loads(message)
+    except ValueError:
+        return None
+    return request if isinstance(request, dict) and {*REQUEST} <= set(request) else None
 
 
 def _become(request: dict, stdout: int, stderr: int, result: int) -> None:

@@ -7,14 +7,18 @@ environment, cores and scratch directory, and both are watched over in the same 
 import hashlib
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
-from kernelbench import supervise
+from kernelbench import lanes, supervise
 from kernelbench.errors import InputError
 from kernelbench.harness import child
 
@@ -39,6 +43,19 @@ def open_run(name: str) -> int:
     raise InputError(f"{RUN}: {name} is no process of this machine; allowed: one that runs")
 
 
+def end_with_run() -> None:
+    """End this process as SIGTERM does when the run that it belongs to ends, whatever it waits for."""
+    if RUN not in os.environ:  # Measured by hand.
+        return
+    run = open_run(os.environ[RUN])
+
+    def wait():
+        select.select([run], [], [])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def key(environment, cores: list[int]) -> str:
     """Return what a parent's environment and cores must agree in with those of a job that it forks."""
     names = child.variables({"seed": 0, "repeat": 0, "threads": 0}, "")
@@ -49,19 +66,24 @@ def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, 
     """Run the job of `request` (settings, place, cores) on `gpu` and return (record, outcome of its process).
 
     A process that did not reach its end gives a record too, with the status `timeout` or `crashed`. Raises InputError
-    where the job did not begin or nobody saw its end: then there is nothing to keep.
+    where the job did not begin, nobody saw its end, or the GPU is gone after it: then there is nothing to keep.
     """
     result = os.memfd_create("record")
-    environment = os.environ | child.variables(request["settings"], gpu)
-    if request["settings"]["start"] == "warm":
-        outcome = _warm(request, environment, result, lock, timeout, gpu)
-    else:
-        outcome = _fresh(request, environment, result, timeout)
+    # Torch reads files of its own in the locale's encoding, which may be ASCII.
+    environment = os.environ | child.variables(request["settings"], gpu) | {"PYTHONUTF8": "1"}
+    with supervise.scratch() as scratch:
+        request = request | {"scratch": scratch}
+        if request["settings"]["start"] == "warm":
+            outcome = _warm(request, environment, result, lock, timeout, gpu)
+        else:
+            outcome = _fresh(request, environment, result, timeout)
     record = _last(result)
     os.close(result)
+    if record is None or record["status"] == "crashed":
+        lanes.visible(request["settings"]["device"])  # A GPU that fell out is no result of the job's: refused here.
     if record is None:
         raise InputError(f"the job's process ended before it began ({outcome['end']} {outcome['code']})".rstrip())
-    if outcome["end"] != "exited" or outcome["code"] != 0:
+    if outcome["end"] != "exited" or outcome["code"] != 0 or "phase" in record:
         from kernelbench.harness.measure import unfinished
 
         record = unfinished(record, *_verdict(outcome, timeout))
@@ -85,21 +107,22 @@ def _last(result: int) -> dict | None:
 
 def _fresh(request: dict, environment: dict, result: int, timeout: float) -> dict:
     supervise.adopt_orphans()
-    with supervise.scratch() as scratch:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kernelbench.harness.child", str(result)],
-            env=environment,
-            stdin=subprocess.PIPE,
-            pass_fds=[result],
-            start_new_session=True,
-        )
-        process.stdin.write(json.dumps(request | {"scratch": scratch, "starter": os.getpid()}).encode())
-        process.stdin.close()
-        return supervise.watch(process.pid, timeout)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kernelbench.harness.child", str(result)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        pass_fds=[result],
+        start_new_session=True,
+    )
+    process.stdin.write(json.dumps(request | {"starter": os.getpid()}).encode())
+    process.stdin.close()
+    return supervise.watch(process.pid, timeout)
 
 
 def _warm(request: dict, environment: dict, result: int, lock: int, timeout: float, gpu: str) -> dict:
     """Ask the parent of this run and GPU to fork the job; start one where there is none, or one of another repeat."""
+    if RUN not in os.environ:
+        raise InputError(f"{RUN} is not set: start: warm is for a run of the workflow; by hand: --op, --size, --mode")
     message = request | {"key": key(environment, request["cores"]), "timeout": timeout}
     path = _socket_path(os.environ[RUN], gpu)
     for _ in range(2):
@@ -138,17 +161,28 @@ def _connect(path: Path, environment: dict, cores: list[int]) -> socket.socket:
     Only the holder of the GPU's lock comes here: no one else starts one at the same time.
     """
     connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(str(path))
-    except (FileNotFoundError, ConnectionRefusedError):
-        path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-            listener.listen()
-            command = [sys.executable, "-m", "kernelbench.parent", str(path), os.environ[RUN], json.dumps(cores)]
-            subprocess.Popen(command, env=environment, stdin=listener, start_new_session=True)
-        connection.connect(str(path))
+    with _address(path) as address:
+        try:
+            connection.connect(address)
+        except (FileNotFoundError, ConnectionRefusedError):
+            path.unlink(missing_ok=True)
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(address)
+                listener.listen()
+                command = [sys.executable, "-m", "kernelbench.parent", str(path), os.environ[RUN], json.dumps(cores)]
+                subprocess.Popen(command, env=environment, stdin=listener, start_new_session=True)
+            connection.connect(address)
     return connection
+
+
+@contextmanager
+def _address(path: Path):
+    """Yield a name of `path` that fits into the 108 bytes of a socket's address, however long TMPDIR is."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
 
 
 def _wait_until_gone(path: Path) -> None:

@@ -1,13 +1,19 @@
 """Watch over the process of a job: its time limit, its end, and what it leaves behind."""
 
+import fcntl
 import os
 import select
 import shutil
 import signal
 import tempfile
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
+# The temporary directories of jobs, and for how long after it was made one may not be locked yet.
+SCRATCH = "kernelbench-job-"
+MAKING_SECONDS = 10
 
 
 def adopt_orphans() -> None:
@@ -19,12 +25,36 @@ def adopt_orphans() -> None:
 
 @contextmanager
 def scratch():
-    """Yield a temporary directory for a job, which goes with all that the job left in it."""
-    directory = tempfile.mkdtemp(prefix="kernelbench-")
+    """Yield a temporary directory for a job, which goes with all that the job left in it.
+
+    It is locked for as long as this process lives: what a process that was killed left behind goes with the next one.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        with suppress(OSError), locked(left):
+            if time.time() - left.stat().st_mtime > MAKING_SECONDS:
+                remove(left)
+    directory = tempfile.mkdtemp(prefix=SCRATCH)
+    with locked(directory):
+        try:
+            yield directory
+        finally:
+            remove(directory)
+
+
+@contextmanager
+def locked(directory):
+    """Hold the lock of a directory, which the kernel takes back from a process that dies; raise OSError where held."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        yield directory
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        os.close(descriptor)
+
+
+def remove(directory) -> None:
+    """Remove a directory with all that is in it, as far as that is possible."""
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def watch(pid: int, seconds: float, others: tuple[int, ...] = ()) -> dict:

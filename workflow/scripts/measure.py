@@ -37,6 +37,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.settings is None:
         arguments = _from_study(arguments)
+    start.end_with_run()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
     gpu = lanes.gpu_of(arguments.lane, arguments.settings["device"])
     before = time.perf_counter()

@@ -1,0 +1,641 @@
+"""Faults: nothing is lost, nothing wrong is kept, and a clear line says what happened."""
+
+import base64
+import ctypes
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import torch
+from checkout import ROOT, TINY, Checkout
+
+from kernelbench import lanes, machine
+from kernelbench.collect import collect
+from kernelbench.errors import InputError
+from kernelbench.harness import measure, provenance, record
+from kernelbench.study import Study
+
+pytestmark = pytest.mark.slow
+
+RESULTS = Path("results/cpu-test")
+TABLES = str(RESULTS / "jobs.parquet")
+MODES = {
+    "warm": {"runner": "eager"},
+    "fresh": {"runner": "eager", "start": "fresh"},
+    "short": {"runner": "eager", "timeout": 3},
+    "short-fresh": {"runner": "eager", "start": "fresh", "timeout": 10},
+}
+# Capabilities that let root write where the permissions do not.
+CAP_DAC_OVERRIDE, PR_CAPBSET_DROP = 1, 24
+
+
+def op(fault: str, *modes: str) -> dict:
+    """Return the entry of an op that has `fault`."""
+    return {"workload": "faulty", "fault": fault, "sizes": [8], "modes": list(modes)}
+
+
+def slow(count: int, *modes: str) -> dict:
+    """Return the entries of `count` ops that each take a second."""
+    return {f"slow{number}": op("slow", *modes) for number in range(count)}
+
+
+def study_of(ops: dict, **changes) -> dict:
+    """Return the config of a study of faulty ops."""
+    return {**TINY, "ops": ops, "modes": MODES, "baselines": ["warm"], "repeats": 1, **changes}
+
+
+def copy(path: Path, config: dict, **environment: str) -> Checkout:
+    """Return a checkout that has the faulty workload, and a TMPDIR, and so a lock of the CPU, of its own."""
+    checkout = Checkout(path / "checkout", config)
+    shutil.copyfile(ROOT / "tests/faulty.py", checkout.path / "workflow/kernelbench/harness/workloads/faulty.py")
+    temporary = path / "tmp"
+    temporary.mkdir(exist_ok=True)
+    checkout.environment |= {"TMPDIR": str(temporary), **environment}
+    return checkout
+
+
+def read(checkout: Checkout) -> dict:
+    """Return the records by (op, mode, repeat)."""
+    entries = [record.read(checkout.path / path) for path in checkout.records()]
+    return {(entry["op"], entry["mode"], entry["repeat"]): entry for entry in entries}
+
+
+def started(checkout: Checkout) -> dict[str, str]:
+    """Return when each job started by its record's path: a job that is measured twice starts twice."""
+    return {path: record.read(checkout.path / path)["started"] for path in checkout.records()}
+
+
+def log(checkout: Checkout, op: str, mode: str, repeat: int = 0) -> str:
+    """Return the log of a job of size 8."""
+    return (checkout.path / RESULTS / f"logs/{op}/float32/8/{mode}/{repeat}.log").read_text()
+
+
+def assert_nothing_is_alive(checkout: Checkout, seconds: float = 5) -> None:
+    """Fail unless all processes of the checkout end within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while alive := checkout.processes():
+        assert time.monotonic() < deadline, f"still there: {alive}"
+        time.sleep(0.05)
+
+
+def scratch(checkout: Checkout) -> list[Path]:
+    """Return the temporary directories of jobs that are there."""
+    return list(Path(checkout.environment["TMPDIR"]).glob("kernelbench-job-*"))
+
+
+def wait_for(found, process: subprocess.Popen, seconds: float = 90):
+    """Wait until `found()` is true and return it; fail where the process ends before."""
+    deadline = time.monotonic() + seconds
+    while not (result := found()):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.02)
+    return result
+
+
+# A job goes wrong.
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory) -> Checkout:
+    """A study of faults that has run to its end."""
+    ops = {
+        "sound": op("none", "warm", "fresh"),
+        "hang": op("hang", "short", "short-fresh"),
+        "kill": op("kill", "warm", "fresh"),
+        "segfault": op("segfault", "warm"),
+        "leave": op("leave", "warm"),
+        "stray": op("stray", "warm", "fresh"),
+        "exhaust": op("exhaust", "warm"),
+    }
+    checkout = copy(tmp_path_factory.mktemp("faults"), study_of(ops))
+    checkout.run(TABLES)
+    return checkout
+
+
+@pytest.mark.parametrize(
+    ("op", "mode", "status", "reason"),
+    [
+        ("hang", "short", "timeout", "time limit of 3 s during first_call"),
+        ("hang", "short-fresh", "timeout", "time limit of 10 s during "),
+        ("kill", "warm", "crashed", "killed by SIGKILL during first_call"),
+        ("kill", "fresh", "crashed", "killed by SIGKILL during first_call"),
+        ("segfault", "warm", "crashed", "killed by SIGSEGV during first_call"),
+        ("leave", "warm", "crashed", "exit code 0 during first_call"),
+        ("exhaust", "warm", "oom", "RuntimeError: "),
+    ],
+)
+def test_a_job_that_goes_wrong_is_a_record_with_its_reason(faults, op, mode, status, reason):
+    entry = read(faults)[op, mode, 0]
+    assert entry["status"] == status
+    assert entry["reason"].startswith(reason)
+    assert entry["samples"] == {}
+    assert entry["environment"]["software"]["torch"] == torch.__version__
+    assert f"{status} {entry['reason']}" in log(faults, op, mode)
+
+
+def test_the_parent_survives_all_faults_of_its_jobs(faults):
+    warm = [entry for entry in read(faults).values() if entry["process"]["start"] == "warm"]
+    assert len({entry["process"]["parent"] for entry in warm}) == 1
+    assert all(read(faults)["sound", mode, 0]["status"] == "ok" for mode in ("warm", "fresh"))
+
+
+@pytest.mark.parametrize("mode", ["warm", "fresh"])
+def test_what_a_job_leaves_behind_is_ended_and_named(faults, mode):
+    entry = read(faults)["stray", mode, 0]
+    assert entry["status"] == "ok"
+    assert sorted(entry["process"]["left"]) == ["sleep 1000", "sleep 1001"]
+    assert "ended what it left behind: sleep 1000" in log(faults, "stray", mode)
+
+
+def test_no_process_and_no_temporary_directory_outlives_the_run(faults):
+    assert_nothing_is_alive(faults)
+    assert scratch(faults) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+        MemoryError(),
+    ],
+)
+def test_running_out_of_any_memory_is_oom(error):
+    assert measure._failure(error)[0] == "oom"
+
+
+@pytest.fixture(scope="module")
+def gpu_faults(tmp_path_factory) -> Checkout:
+    faults = {"exhaust": op("exhaust", "warm"), "beyond": op("read_out_of_bounds", "warm")}
+    ops = faults | {f"sound{number}": op("none", "warm") for number in range(4)}
+    label = machine.present()[0]
+    checkout = copy(tmp_path_factory.mktemp("gpu faults"), study_of(ops, machine=f"{label}-faults"))
+    checkout.run(f"results/{label}-faults/jobs.parquet")
+    return checkout
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_gpu_out_of_memory_or_crashed_does_not_reach_the_next_job(gpu_faults):
+    entries = {op: entry for (op, _, _), entry in read(gpu_faults).items()}
+    assert entries["exhaust"]["status"] == "oom"
+    assert entries["beyond"]["status"] == "crashed"
+    assert "CUDA error" in entries["beyond"]["reason"]
+    sound = [entry for op, entry in entries.items() if op.startswith("sound")]
+    assert {entry["status"] for entry in sound} == {"ok"}
+    assert max(sound, key=lambda entry: entry["place"])["place"] > entries["beyond"]["place"], "it had no next job"
+    assert len({entry["process"]["parent"] for entry in entries.values()}) == 1
+
+
+# A run is cut short.
+
+
+def unfinished(checkout: Checkout) -> set[str]:
+    """Return the outputs that Snakemake does not know to be whole."""
+    marks = (checkout.path / ".snakemake/incomplete").glob("*")
+    return {base64.b64decode(mark.name, altchars=b"-_").decode(errors="replace") for mark in marks}
+
+
+def cut_short(checkout: Checkout, how: str, after: float) -> None:
+    """Start a run, cut it short `after` seconds in its first job or later, and wait for all to be quiet."""
+    process = checkout.start(TABLES)
+    wait_for(lambda: checkout.processes("scripts/measure.py"), process)
+    time.sleep(after)
+    assert process.poll() is None, "the study is too short for this test"
+    if how == "kill only snakemake":
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGINT if how == "interrupt" else signal.SIGKILL)
+    process.wait(timeout=10)
+    assert process.returncode != 0
+    assert_nothing_is_alive(checkout)
+    process.stdout.close()
+
+
+def test_a_run_that_is_cut_short_loses_nothing_and_measures_nothing_twice(tmp_path):
+    checkout = copy(tmp_path, study_of(slow(4, "warm", "fresh")))
+    chance, known = random.Random(20261120), {}
+    for how in ("interrupt", "kill only snakemake", "kill all"):
+        cut_short(checkout, how, after=chance.uniform(0, 10))
+        if list((checkout.path / ".snakemake/locks").glob("*")):
+            checkout.run("--unlock")
+        there = started(checkout)
+        assert {path: there.get(path) for path in known} == known, f"lost or measured twice after: {how}"
+        assert all(entry["status"] == "ok" for entry in read(checkout).values())
+        known = {path: begun for path, begun in there.items() if path not in unfinished(checkout)}
+    for left in scratch(checkout):
+        os.utime(left, (0, 0))  # Young ones are left alone: they may be about to be used.
+    checkout.run(TABLES)
+    there = started(checkout)
+    assert {path: there[path] for path in known} == known
+    assert len(there) == 8
+    assert scratch(checkout) == []
+    assert not list(checkout.path.glob("results/**/.*.json.*")), "a half-written record stays"
+
+
+def test_a_job_that_waits_for_the_device_ends_with_its_run(tmp_path, monkeypatch):
+    checkout = copy(tmp_path, study_of({"sound": op("none", "warm")}))
+    path = checkout.path / RESULTS / "logs/sound/float32/8/warm/0.log"
+    monkeypatch.setattr(tempfile, "tempdir", checkout.environment["TMPDIR"])
+    with lanes.hold("cpu"):
+        process = checkout.start(TABLES)
+        wait_for(lambda: path.exists() and "waiting: another job computes on cpu" in path.read_text(), process)
+        process.kill()
+        process.communicate()
+        assert_nothing_is_alive(checkout)
+    assert checkout.records() == {}
+    assert path.read_text().splitlines()[-1] == "terminated"
+
+
+def parent_of_a_job(checkout: Checkout) -> int | None:
+    """Return the id of a warm parent that has forked a job."""
+    found = checkout.processes("kernelbench.parent")
+    above = {pid: psutil.Process(pid).ppid() for pid in found if psutil.pid_exists(pid)}
+    return next((parent for parent in above.values() if parent in above), None)
+
+
+def test_a_job_whose_parent_is_killed_leaves_no_record_and_the_others_go_on(tmp_path):
+    checkout = copy(tmp_path, study_of(slow(3, "warm")))
+    process = checkout.start(TABLES)
+    os.kill(wait_for(lambda: parent_of_a_job(checkout), process), signal.SIGKILL)
+    output = process.communicate()[0]
+    assert process.returncode != 0
+    logs = "".join(path.read_text() for path in checkout.path.glob("results/*/logs/slow*/**/*.log"))
+    assert logs.count("the warm parent ended before the job did; nothing is kept of it: run snakemake again") == 1
+    assert "the warm parent ended before the job did" in output
+    first = started(checkout)
+    assert len(first) == 2
+    assert scratch(checkout) == []
+    checkout.run(TABLES)
+    there = started(checkout)
+    assert {path: there[path] for path in first} == first
+    assert {entry["status"] for entry in read(checkout).values()} == {"ok"} and len(there) == 3
+    assert_nothing_is_alive(checkout)
+
+
+# A record is not what it should be.
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory) -> Checkout:
+    """A sound study that has run to its end."""
+    checkout = copy(tmp_path_factory.mktemp("measured"), study_of({"sound": op("none", "warm")}, repeats=2))
+    checkout.run(TABLES)
+    return checkout
+
+
+def changed(*keys, to):
+    """Return what sets a nested field of a record."""
+
+    def change(text: str) -> str:
+        entry = json.loads(text)
+        inner = entry
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = to
+        return json.dumps(entry)
+
+    return change
+
+
+DAMAGES = {
+    "truncated": (lambda text: text[:-100], "not a readable record"),
+    "empty": (lambda text: "", "not a readable record"),
+    "not text": (lambda text: "\udcff", "not a readable record"),
+    "of another version": (changed("version", to=1), "version: 1 is not"),
+    "of another machine": (changed("machine", to="h200"), "is the record of h200/sound/"),
+    "of another job": (changed("mode", to="fresh"), "is the record of cpu-test/sound/float32/8/fresh/0"),
+    "of other settings": (changed("settings", "seed", to=2), "was measured with other seed"),
+    "text for a sample": (changed("samples", "latency", "values", 0, to="1"), "samples.latency.values.0: '1' is not"),
+    "text for a warm-up": (changed("warm_up", "values", 0, to="1"), "warm_up.values.0: '1' is not of type 'number'"),
+    "text for a second": (changed("seconds", "wall", to="1"), "seconds.wall: '1' is not of type 'number'"),
+    "text for the work": (changed("work", "bytes", to="many"), "work.bytes: 'many' is not of type 'number'"),
+    "text for the host": (changed("environment", "host", to="mine"), "environment.host: 'mine' is not"),
+    "a status of its own": (changed("status", to="fine"), "status: 'fine' is not one of"),
+    "no number": (changed("samples", "latency", "values", 0, to=float("nan")), "NaN is no number"),
+    "a sample more": (changed("samples", "latency", "values", to=[1.0] * 99), "samples.latency: 99 values have"),
+    "of other hardware": (changed("environment", "host", "cpu", to="A CPU"), "records of different CPU cannot be"),
+    "of other software": (changed("environment", "software", "torch", to="1.0"), "records of different torch"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_record_is_refused_with_file_and_repair(measured, monkeypatch, tmp_path, damage):
+    change, line = DAMAGES[damage]
+    shutil.copytree(measured.path / RESULTS / "records", tmp_path / "records")
+    path = tmp_path / "records/sound/float32/8/warm/0.json"
+    path.write_text(change(path.read_text()), encoding="utf-8", errors="surrogateescape")
+    # Only a workload of the checkout's own is missing here.
+    monkeypatch.setattr("kernelbench.study._workload", lambda op, entry: SimpleNamespace(check_size=lambda *_: None))
+    study = Study(study_of({"sound": op("none", "warm")}, repeats=2))
+    with pytest.raises(InputError) as refused:
+        collect(study, tmp_path)
+    said = str(refused.value)
+    assert "\n" not in said and len(said) < 1000
+    assert str(path) in said and line in said and "delete" in said
+
+
+def test_a_truncated_record_stops_the_tables_and_is_measured_again_once_deleted(measured):
+    other, path = (measured.path / RESULTS / f"records/sound/float32/8/warm/{repeat}.json" for repeat in (0, 1))
+    before = record.read(other)["started"]
+    path.write_bytes(path.read_bytes()[:1000])
+    process = measured.start(TABLES)
+    output = process.communicate()[0]
+    assert process.returncode != 0
+    assert "warm/1.json: not a readable record" in output and "delete it to measure it again" in output
+    assert "Traceback" not in output
+    path.unlink()
+    measured.run(TABLES)
+    assert record.read(path)["status"] == "ok"
+    assert record.read(other)["started"] == before
+
+
+# The disk is full.
+
+
+def test_a_record_that_does_not_fit_is_refused_in_one_line_and_leaves_no_half_file(tmp_path):
+    program = (
+        "import resource, sys; from pathlib import Path; from kernelbench.errors import run;"
+        "from kernelbench.harness import record;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "run(lambda: record.write(Path(sys.argv[1]), {'samples': ['x' * 100_000]}))"
+    )
+    path = tmp_path / "records" / "0.json"
+    done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"{path}: File too large\n"
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A study whose results are on a disk of 200 KB."""
+    checkout = copy(tmp_path, study_of(slow(3, "warm")))
+    results = checkout.path / RESULTS
+    results.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(results)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root can mount")
+    yield checkout
+    subprocess.run(["umount", "--lazy", str(results)], check=True)
+
+
+def test_a_full_disk_is_said_and_the_study_goes_on_once_there_is_room(small_disk):
+    process = small_disk.start(TABLES)
+    wait_for(small_disk.records, process)
+    first = started(small_disk)
+    filler = small_disk.path / RESULTS / "filler"
+    with filler.open("wb", buffering=0) as stream, pytest.raises(OSError, match="No space left on device"):
+        while True:
+            stream.write(bytes(4096))
+    output = process.communicate()[0]
+    assert process.returncode != 0
+    assert f"{RESULTS}: No space left on device; make room and run snakemake again" in output
+    assert "Traceback" not in output
+    there = started(small_disk)
+    assert {path: there[path] for path in first} == first and len(there) < 3
+    assert not list(small_disk.path.glob("results/**/.*.json.*"))
+    filler.unlink()
+    small_disk.run(TABLES)
+    last = started(small_disk)
+    assert {path: last[path] for path in there} == there and len(last) == 3
+
+
+# Something is wrong with the GPU.
+
+
+class FakeNVML:
+    """An NVML that knows one GPU, and the answers that a test gives."""
+
+    class NVMLError(Exception):
+        pass
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 0, 1, 2
+    NVML_PERF_POLICY_POWER, NVML_PERF_POLICY_THERMAL = 0, 1
+    UUID = "GPU-0"
+
+    def __init__(self, reasons=0, held=(0, 0), processes=0):
+        self.reasons, self.held, self.processes = reasons, held, processes
+
+    def nvmlDeviceGetCount(self):
+        return 1
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return self.nvmlDeviceGetHandleByUUID(f"GPU-{index}")
+
+    def nvmlDeviceGetHandleByUUID(self, name):
+        if name != self.UUID:
+            raise self.NVMLError("Not Found")
+        return name
+
+    def nvmlDeviceGetUUID(self, handle):
+        return handle
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+        return self.reasons
+
+    def nvmlDeviceGetViolationStatus(self, handle, policy):
+        return SimpleNamespace(violationTime=self.held[policy])
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle):
+        return [None] * self.processes
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    """Return a function that puts another NVML in place, or none."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def put(library):
+        monkeypatch.setattr(provenance, "nvml", lambda: library)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ({}, []),
+        ({"reasons": 0x40}, ["throttled: hardware thermal slowdown"]),
+        ({"reasons": 0x88}, ["throttled: hardware slowdown", "throttled: power brake"]),
+        ({"reasons": 0x1 | 0x4}, []),
+        ({"held": (2_500_000, 0)}, ["throttled: power cap for 2.5 ms"]),
+        ({"held": (0, 1_000_000)}, ["throttled: heat for 1.0 ms"]),
+        ({"processes": 2}, ["1 other process on the GPU"]),
+    ],
+)
+def test_a_throttled_or_shared_gpu_makes_the_times_suspect(nvml, after, said):
+    nvml(FakeNVML())
+    before = provenance.gpu_state()
+    nvml(FakeNVML(**{"processes": 1, **after}))
+    assert provenance.suspect(before, provenance.gpu_state()) == said
+
+
+def test_a_gpu_that_nobody_watched_makes_the_times_suspect(nvml):
+    nvml(None)
+    assert provenance.suspect(provenance.gpu_state(), provenance.gpu_state()) == [
+        "NVML is missing: nobody watched the GPU"
+    ]
+
+
+def test_a_gpu_that_is_gone_is_refused_in_one_line(nvml, monkeypatch):
+    nvml(FakeNVML())
+    assert lanes.visible("cuda") == ["GPU-0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-0,GPU-7")
+    with pytest.raises(InputError, match=r"^GPU GPU-7 is not there or does not answer; allowed: what nvidia-smi -L"):
+        lanes.visible("cuda")
+    nvml(None)
+    with pytest.raises(InputError, match=r"^GPU: NVML does not answer"):
+        lanes.visible("cuda")
+
+
+def test_a_job_whose_gpu_is_gone_leaves_no_record(measured, tmp_path):
+    settings = {**read(measured)["sound", "warm", 0]["settings"], "device": "cuda", "start": "fresh"}
+    job = ["workflow/scripts/measure.py", "--settings", json.dumps(settings), "--output", str(tmp_path / "0.json")]
+    done = subprocess.run(
+        [sys.executable, *job],
+        cwd=ROOT,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "GPU-7"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("GPU"), done.stderr
+    assert not (tmp_path / "0.json").exists()
+
+
+def test_a_gpu_without_nvml_is_never_measured_as_a_cpu(nvml, monkeypatch, tmp_path):
+    monkeypatch.setattr(machine.metadata, "version", lambda name: "2.11.0+cu130")
+    monkeypatch.setattr(machine, "DEVICES", tmp_path)
+    nvml(None)
+    assert machine._usable_gpu() is None, "a CUDA build on a machine without a GPU"
+    (tmp_path / "nvidia0").touch()
+    with pytest.raises(InputError) as refused:
+        machine._usable_gpu()
+    said = str(refused.value)
+    assert "nvidia0 is there and NVML does not answer" in said and "\n" not in said
+    assert "install nvidia-ml-py" in said and 'CUDA_VISIBLE_DEVICES=""' in said
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert machine._usable_gpu() is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(machine.metadata, "version", lambda name: "2.11.0+cpu")
+    assert machine._usable_gpu() is None
+
+
+def test_a_study_of_the_cpu_by_name_asks_no_nvml(monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: pytest.fail("it asked"))
+    assert machine.resolve("cpu-test", here=True) == ("cpu-test", "cpu")
+    machine.require("cpu-test")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_another_process_on_the_gpu_is_seen(tmp_path):
+    label = machine.present()[0]
+    checkout = copy(tmp_path, study_of({"sound": op("none", "fresh")}, machine=f"{label}-faults", baselines=["fresh"]))
+    program = "import torch; a = torch.rand(4096, 4096, device='cuda'); print(flush=True)\nwhile True: a @ a"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        try:
+            checkout.run(f"results/{label}-faults/jobs.parquet")
+        finally:
+            other.kill()
+    assert "1 other process on the GPU" in read(checkout)["sound", "fresh", 0]["suspect"]
+
+
+# The surroundings are unusual.
+
+
+def test_two_runs_in_one_checkout_the_second_is_refused(tmp_path):
+    checkout = copy(tmp_path, study_of(slow(2, "warm")))
+    first = checkout.start(TABLES)
+    wait_for(lambda: checkout.processes("scripts/measure.py"), first)
+    second = checkout.start(TABLES)
+    output = second.communicate()[0]
+    assert second.returncode != 0
+    assert "Directory cannot be locked" in output and "Traceback" not in output
+    assert first.wait() == 0, first.stdout.read()
+    assert len(checkout.records()) == 2
+
+
+def test_two_runs_on_one_device_take_turns(tmp_path):
+    both = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        both.append(copy(tmp_path / name, study_of(slow(2, "warm", "fresh")), TMPDIR=str(tmp_path)))
+    processes = [checkout.start(TABLES) for checkout in both]
+    for process in processes:
+        output = process.communicate()[0]
+        assert process.returncode == 0, output
+    entries = [entry for checkout in both for entry in read(checkout).values()]
+    assert len(entries) == 8
+    begun = [datetime.fromisoformat(entry["started"]).timestamp() for entry in entries]
+    spans = sorted((start, start + entry["seconds"]["total"]) for start, entry in zip(begun, entries, strict=True))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans)), "two jobs at once"
+    logs = [path.read_text() for checkout in both for path in checkout.path.glob("results/*/logs/slow*/**/*.log")]
+    assert any(text.startswith("waiting: another job computes on cpu (lock ") for text in logs)
+    assert any(entry["seconds"]["waited"] > 0.5 for entry in entries)
+
+
+def test_a_read_only_checkout_is_refused_in_one_line(tmp_path):
+    checkout = copy(tmp_path, study_of({"sound": op("none", "warm")}))
+
+    def obey_permissions():  # As any user but root does.
+        if os.getuid() == 0 and ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0):
+            os._exit(77)
+
+    folders = [checkout.path, *(path for path in checkout.path.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    process = checkout.start(prepare=obey_permissions)
+    output = process.communicate()[0]
+    for folder in folders:
+        folder.chmod(0o755)
+    assert process.returncode == 1
+    assert f"{checkout.path}: is not writable by this user; run snakemake in a copy of the checkout" in output
+    assert "Traceback" not in output
+
+
+def test_any_path_umask_and_temporary_directory_will_do(tmp_path):
+    place, temporary = tmp_path / "größe & 'Ω' $HOME", tmp_path / ("long" * 50)
+    place.mkdir()
+    temporary.mkdir()
+    config = study_of({"sound": op("none", "warm", "fresh")})
+    checkout = copy(place, config, TMPDIR=str(temporary), LC_ALL="C")
+    process = checkout.start(TABLES, umask=0o077)
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    assert {entry["status"] for entry in read(checkout).values()} == {"ok"}
+    assert "µs" in log(checkout, "sound", "warm")
+
+
+def test_any_locale_will_do(tmp_path):
+    ascii_only = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    checkout = copy(tmp_path, study_of({"sound": op("none", "warm", "fresh")}), **ascii_only)
+    checkout.run(TABLES)
+    assert {entry["status"] for entry in read(checkout).values()} == {"ok"}
+    job = ["--op", "sound", "--size", "8", "--mode", "warm", "--output", str(tmp_path / "by hand.json")]
+    library = os.pathsep.join([str(checkout.path / "workflow"), str(checkout.path)])
+    done = subprocess.run(
+        [sys.executable, "workflow/scripts/measure.py", *job],
+        cwd=checkout.path,
+        env=os.environ | checkout.environment | {"PYTHONPATH": library},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert r"\xb5s" in done.stdout

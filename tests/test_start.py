@@ -1,0 +1,373 @@
+"""How jobs start: what the warm parent is and does, what each job gets, and which lane it keeps to."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+import yaml
+from checkout import ROOT, TINY, Checkout
+
+from kernelbench import lanes, machine, parent, start
+from kernelbench.errors import InputError
+from kernelbench.harness import child, record
+from kernelbench.study import Study
+
+pytestmark = pytest.mark.slow
+
+RESULTS = Path("results/cpu-test")
+MODES = {
+    "eager": {"runner": "eager"},
+    "eager-fresh": {"runner": "eager", "start": "fresh"},
+    "compile": {"runner": "compile"},
+}
+CONFIG = {**TINY, "ops": {"softmax": {"rows": 8, "sizes": [64]}}, "modes": MODES}
+NOBODY = 65534
+
+
+# A run.
+
+
+def look_at(pid: int) -> dict:
+    """Return the names of the threads of a process, and the environment that it started with."""
+    threads = [path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/comm")]
+    environment = Path(f"/proc/{pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
+    return {
+        "threads": [name for name in threads if not name.startswith(parent.NVML_THREAD)],
+        "environment": dict(line.split("=", 1) for line in environment),
+    }
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[Checkout, dict, dict]:
+    """A finished run: its checkout, its records by (mode, repeat), what its parents looked like at last, by id."""
+    path = tmp_path_factory.mktemp("start")
+    checkout, parents = Checkout(path / "checkout", CONFIG), {}
+    checkout.environment["TMPDIR"] = str(path)
+    process = checkout.start(str(RESULTS / "jobs.parquet"))
+    while process.poll() is None:
+        for pid in checkout.processes("kernelbench.parent"):
+            try:
+                if psutil.Process(pid).ppid() not in parents:  # Not a job that one has forked.
+                    parents[pid] = look_at(pid)
+            except (OSError, psutil.NoSuchProcess, ValueError):
+                continue  # It has just ended.
+        time.sleep(0.1)
+    assert process.returncode == 0, process.stdout.read()
+    process.stdout.close()
+    entries = [record.read(checkout.path / name) for name in checkout.records()]
+    return checkout, {(entry["mode"], entry["repeat"]): entry for entry in entries}, parents
+
+
+def parent_of(entries: dict, repeat: int) -> int:
+    return entries["eager", repeat]["process"]["parent"]
+
+
+def test_a_parent_starts_no_thread(run):
+    _, entries, parents = run
+    for repeat in (0, 1):
+        assert len(parents[parent_of(entries, repeat)]["threads"]) == 1
+
+
+def test_a_parent_starts_with_the_variables_of_its_jobs(run):
+    _, entries, parents = run
+    for repeat in (0, 1):
+        wanted = child.variables(entries["eager", repeat]["settings"], "cpu")
+        environment = parents[parent_of(entries, repeat)]["environment"]
+        assert {name: environment.get(name) for name in wanted} == wanted
+
+
+def test_all_modes_of_a_repeat_share_parent_and_hash_seed_and_repeats_differ(run):
+    _, entries, _ = run
+    seeds = {}
+    for repeat in (0, 1):
+        assert entries["compile", repeat]["process"]["parent"] == parent_of(entries, repeat)
+        variables = [entries[mode, repeat]["environment"]["variables"] for mode in MODES]
+        assert len({each["PYTHONHASHSEED"] for each in variables}) == 1
+        seeds[repeat] = variables[0]["PYTHONHASHSEED"]
+    assert seeds[0] != seeds[1]
+    assert parent_of(entries, 0) != parent_of(entries, 1)
+
+
+def test_warm_and_fresh_jobs_have_the_same_environment(run):
+    _, entries, _ = run
+    for repeat in (0, 1):
+        warm, fresh = entries["eager", repeat], entries["eager-fresh", repeat]
+        assert (warm["process"]["start"], fresh["process"]["start"]) == ("warm", "fresh")
+        assert "parent" not in fresh["process"]
+        assert warm["environment"]["variables"] == fresh["environment"]["variables"]
+        assert warm["environment"]["software"] == fresh["environment"]["software"]
+        assert warm["seeds"] == fresh["seeds"]
+        assert (warm["status"], fresh["status"]) == ("ok", "ok")
+
+
+def test_jobs_keep_to_the_cores_of_their_lane_and_compile_in_their_own_process(run):
+    _, entries, _ = run
+    for entry in entries.values():
+        assert entry["environment"]["host"]["affinity"] == lanes.cores(0, 1)
+        assert entry["environment"]["variables"]["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+
+
+def test_each_job_compiles_into_empty_caches(run):
+    _, entries, _ = run
+    for repeat in (0, 1):
+        assert entries["compile", repeat]["compile"]["inductor"]["fxgraph_cache_miss"] == 1
+
+
+def test_no_parent_outlives_its_run(run):
+    checkout, _, _ = run
+    deadline = time.monotonic() + 5
+    while checkout.processes() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert checkout.processes() == {}
+    sockets = Path(checkout.environment["TMPDIR"], f"kernelbench-{os.getuid()}")
+    assert list(sockets.iterdir()) == []
+
+
+def test_a_job_by_hand_uses_no_parent(run, tmp_path):
+    checkout, _, _ = run
+    command = ["workflow/scripts/measure.py", "--op", "softmax", "--size", "64", "--mode", "eager"]
+    library = os.pathsep.join([str(checkout.path / "workflow"), str(checkout.path)])
+    done = subprocess.run(
+        [sys.executable, *command, "--output", str(tmp_path / "0.json")],
+        cwd=checkout.path,
+        env=os.environ | {"PYTHONPATH": library, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    entry = record.read(tmp_path / "0.json")
+    assert entry["process"] == {"start": "fresh", "end": "exited", "code": 0, "left": []}
+    assert not (tmp_path / f"kernelbench-{os.getuid()}").exists(), "a place for a parent's socket"
+
+
+# A parent alone.
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Yield (request, path of the socket) of a parent whose run is a process that does nothing."""
+    path = tmp_path_factory.mktemp("parent")
+    with pytest.MonkeyPatch.context() as patch, subprocess.Popen(["sleep", "1000"]) as idle:
+        patch.setattr(tempfile, "tempdir", str(path))
+        patch.setattr(machine, "present", lambda: ("cpu-test", "cpu", "a CPU"))
+        patch.setenv(start.RUN, start.run_name(idle.pid))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "workflow"), str(ROOT)]))
+        study = Study(CONFIG)
+        settings = study.settings(study.job("softmax", "float32", "64", "eager", 0))
+        request = {"settings": settings, "place": None, "cores": lanes.cores(0, 1)}
+        assert measured(request)["status"] == "ok"
+        yield request, start._socket_path(os.environ[start.RUN], "cpu")
+        idle.kill()
+
+
+def measured(request: dict) -> dict:
+    """Return the record of a warm job."""
+    lock = os.open(os.devnull, os.O_RDONLY)
+    try:
+        entry, outcome = start.measured(request, "cpu", lock, timeout=60)
+    finally:
+        os.close(lock)
+    return entry | {"process": outcome}
+
+
+def connect(path: Path) -> socket.socket:
+    """Return a connection to the parent; nobody starts one."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    with start._address(path) as address:
+        connection.connect(address)
+    return connection
+
+
+def test_a_parent_listens_where_only_its_user_can_enter(alone):
+    _, path = alone
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.parent.stat().st_uid == os.getuid()
+    path.parent.chmod(0o755)
+    try:
+        with pytest.raises(InputError, match="is not this user's alone; remove it"):
+            start._socket_path("run", "cpu")
+    finally:
+        path.parent.chmod(0o700)
+
+
+@pytest.mark.parametrize("message", [b"nonsense", b"\xff\x00", b"{}", b"[1]", b'{"key": ', b""])
+def test_a_message_that_is_no_job_harms_no_one(alone, message):
+    request, path = alone
+    before = measured(request)["process"]["parent"]
+    with connect(path) as connection:
+        if message:
+            connection.sendall(message)
+            assert connection.recv(100) == b"", "it was answered"
+    after = measured(request)
+    assert (after["status"], after["process"]["parent"]) == ("ok", before)
+
+
+def test_a_job_without_its_descriptors_is_not_run(alone):
+    request, path = alone
+    with connect(path) as connection:
+        key = start.key(os.environ | child.variables(request["settings"], "cpu"), request["cores"])
+        whole = {**request, "key": key, "timeout": 1, "scratch": "/nowhere"}
+        connection.sendall(json.dumps(whole).encode())
+        assert connection.recv(100) == b""
+    assert measured(request)["status"] == "ok"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize(("opened", "met"), [(False, b"PermissionError"), (True, b"closed")])
+def test_another_user_is_refused(alone, opened, met):
+    request, path = alone
+    before = measured(request)["process"]["parent"]
+    if opened:  # As if the directory protected nothing.
+        path.parent.chmod(0o755)
+        path.chmod(0o777)
+    try:
+        assert as_nobody(path) == met
+    finally:
+        path.parent.chmod(0o700)
+    assert measured(request)["process"]["parent"] == before
+
+
+def as_nobody(path: Path) -> bytes:
+    """Return what a process of another user meets at the socket."""
+    reading, writing = os.pipe()
+    with start._address(path) as address, socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+                connection.connect(address)
+                connection.sendall(b"{}")
+                os.write(writing, b"answered" if connection.recv(100) else b"closed")
+            except ConnectionError:
+                os.write(writing, b"closed")
+            except BaseException as error:
+                os.write(writing, type(error).__name__.encode())
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(writing)
+    with open(reading, "rb") as stream:
+        return stream.read()
+
+
+def test_a_run_that_is_no_more_is_refused(alone, monkeypatch):
+    request, _ = alone
+    monkeypatch.setenv(start.RUN, "1:1")
+    with pytest.raises(InputError, match="1:1 is no process of this machine; allowed: one that runs"):
+        start.open_run("1:1")
+    monkeypatch.delenv(start.RUN)
+    with pytest.raises(InputError, match=f"{start.RUN} is not set: start: warm is for a run of the workflow"):
+        measured(request)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_parent_does_not_open_the_gpu_and_its_fork_can():
+    program = """
+import os
+from kernelbench import parent
+parent._import()
+import torch
+print(torch.cuda.is_initialized(), flush=True)
+if os.fork() == 0:
+    print(torch.ones(3, device="cuda").sum().item(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+    variables = child.variables({"seed": 1, "repeat": 0, "threads": 1}, lanes.visible("cuda")[0])
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ | variables, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "3.0"], done.stderr
+
+
+# Lanes.
+
+
+@pytest.fixture
+def gpus(monkeypatch, tmp_path) -> Study:
+    """A study on a machine of three GPUs, without results."""
+    monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
+    monkeypatch.setattr(lanes, "visible", lambda device: ["GPU-a", "GPU-b", "GPU-c"])
+    monkeypatch.chdir(tmp_path)
+    return Study({**CONFIG, "machine": "h200", "repeats": 7})
+
+
+def begin(study: Study, repeat: int, gpu: str, jobs: int) -> None:
+    """Leave records of the first `jobs` jobs of a repeat, as measured on `gpu`."""
+    for job in study.jobs_of(repeat)[:jobs]:
+        path = Path(study.results, job.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"environment": {"gpu": {"uuid": gpu}}}))
+
+
+def test_a_repeat_keeps_to_its_lane(gpus):
+    assert [lanes.Lanes(gpus, 3).of(repeat) for repeat in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+    assert [lanes.Lanes(gpus, None).of(repeat) for repeat in range(3)] == [0, 0, 0]
+
+
+def test_a_begun_repeat_keeps_its_gpu(gpus):
+    begin(gpus, 0, "GPU-c", 1)
+    begin(gpus, 1, "GPU-a", 3)
+    three = lanes.Lanes(gpus, 3)
+    assert [three.of(repeat) for repeat in range(3)] == [2, 0, 2]
+
+
+def test_a_begun_repeat_whose_gpu_is_not_here_is_refused(gpus):
+    begin(gpus, 1, "GPU-z", 1)
+    with pytest.raises(InputError) as refused:
+        lanes.Lanes(gpus, 3).of(1)
+    said = str(refused.value)
+    assert said.startswith("repeat 1 was begun on GPU-z, which is not here") and "\n" not in said
+    assert "rm results/h200/records/*/*/*/*/1.json" in said
+    begin(gpus, 1, "GPU-z", 3)  # All of it is there: nothing is left to be measured elsewhere.
+    assert lanes.Lanes(gpus, 3).of(1) == 1
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_lanes_without_a_gpu_are_refused(gpus, count):
+    with pytest.raises(InputError) as refused:
+        lanes.Lanes(gpus, count).gpus  # noqa: B018
+    assert str(refused.value) == f"--resources gpu={count} is not allowed, GPUs shown: 3; allowed: 1 to 3"
+
+
+def test_each_job_asks_for_its_own_lane(gpus):
+    resources = lanes.Lanes(gpus, 3).resources()
+    assert set(resources) == {"lane0", "lane1", "lane2"}
+    job = type("Wildcards", (), {"repeat": "4"})
+    assert {name: asked(job) for name, asked in resources.items()} == {"lane0": 0, "lane1": 1, "lane2": 0}
+    assert lanes.Lanes(gpus, 1).resources() == {}
+
+
+@pytest.mark.parametrize(
+    ("there", "count", "shares"),
+    [
+        (range(8), 1, [[0, 1, 2, 3, 4, 5, 6, 7]]),
+        (range(8), 2, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (range(8), 3, [[0, 1], [2, 3, 4], [5, 6, 7]]),
+        ([3, 5], 2, [[3], [5]]),
+        ([3], 2, [[3], [3]]),
+    ],
+)
+def test_lanes_divide_the_cores(monkeypatch, there, count, shares):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(there))
+    assert [lanes.cores(lane, count) for lane in range(count)] == shares
+
+
+def test_a_cpu_has_one_lane(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({**CONFIG, "machine": "cpu-one-lane"}), encoding="utf-8")
+    command = ["--dry-run", "--cores", "1", "--resources", "gpu=2", "--configfile", str(path)]
+    done = subprocess.run([sys.executable, "-m", "snakemake", *command], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "--resources gpu=2 is not allowed, the CPU is one device; allowed: 1" in done.stderr
+    assert "Traceback" not in done.stderr
