@@ -255,8 +255,9 @@ def test_a_job_that_waits_for_the_device_ends_with_its_run(tmp_path, monkeypatch
         process = checkout.start(TABLES)
         wait_for(lambda: path.exists() and "waiting: another job computes on cpu" in path.read_text(), process)
         process.kill()
-        process.communicate()
+        process.wait()
         assert_nothing_is_alive(checkout)
+        process.stdout.close()
     assert checkout.records() == {}
     assert path.read_text().splitlines()[-1] == "terminated"
 
