@@ -57,7 +57,7 @@ def study_of(ops: dict, **changes) -> dict:
 
 
 def copy(path: Path, config: dict, **environment: str) -> Checkout:
-    """Return a checkout that has the faulty workload, and a TMPDIR, and so a lock of the CPU, of its own."""
+    """Return a checkout that has the faulty workload, and a TMPDIR of its own."""
     checkout = Checkout(path / "checkout", config)
     shutil.copyfile(ROOT / "tests/faulty.py", checkout.path / "workflow/kernelbench/harness/workloads/faulty.py")
     temporary = path / "tmp"

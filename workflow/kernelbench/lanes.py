@@ -6,7 +6,6 @@ With N GPUs a repeat keeps to lane `repeat mod N`, so that pairs never mix GPUs.
 import fcntl
 import json
 import os
-import tempfile
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,8 @@ from kernelbench.errors import InputError
 from kernelbench.harness import provenance
 
 CPU = "cpu"
+# Not TMPDIR, in which two runs may differ: a lock that only one of them sees is none.
+LOCKS = Path("/tmp")
 
 
 def visible(device: str) -> list[str]:
@@ -133,7 +134,7 @@ def hold(gpu: str):
 
     The lock is the kernel's (flock): it ends with the last process that has the descriptor, however that ends.
     """
-    path = Path(tempfile.gettempdir(), f"kernelbench-{gpu}.lock")
+    path = LOCKS / f"kernelbench-{gpu}.lock"
     descriptor = _open(path)
     try:
         try:
