@@ -29,9 +29,9 @@ def recordings(tmp_path):
     return record(tmp_path / "recorded", "h200", rows)
 
 
-def record(directory, machine, rows, column="seconds.total"):
+def record(directory, machine, rows):
     (directory / machine).mkdir(parents=True)
-    table = pd.DataFrame(rows, columns=["op", "mode", column])
+    table = pd.DataFrame(rows, columns=["op", "mode", "seconds.wall"])
     table.to_parquet(directory / machine / "jobs.parquet")
     return directory
 
@@ -66,8 +66,8 @@ def test_before_the_first_job_the_recorded_study_says_how_long(study, tmp_path, 
 
 
 def test_this_machines_own_records_come_first(study, tmp_path, recordings):
-    measured(tmp_path, study, "eager", total=1.0, wall=1.5)
-    measured(tmp_path, study, "compile", total=7.0)
+    measured(tmp_path, study, "eager", wall=1.5)
+    measured(tmp_path, study, "compile", wall=7.0)
     (tmp_path / study.jobs[0].path).parent.joinpath("9.json").write_text("of no job of the study")
     lines = said(Study({**TINY, "modes": MODES, "repeats": 3}), tmp_path, recordings)
     assert lines[0].endswith("18 jobs, 6 done, 12 left")
@@ -79,25 +79,25 @@ def test_this_machines_own_records_come_first(study, tmp_path, recordings):
 
 
 def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, recordings):
-    record(recordings, "cpu-test", [("softmax", mode, 1.0) for mode in MODES], "seconds.wall")
+    record(recordings, "cpu-test", [("softmax", mode, 1.0) for mode in MODES])
     lines = said(study, tmp_path, recordings)
     assert "compile 0 2 1.0 s 2 s cpu-test" in lines
     assert not any("h200" in line for line in lines)
 
 
-def test_gpus_share_the_time(study, tmp_path, recordings):
-    assert any(line.startswith("time: 1 min, 18 s on 4 GPUs; started") for line in said(study, tmp_path, recordings, 4))
+def test_gpus_share_the_repeats(study, tmp_path, recordings):
+    assert any(line.startswith("time: 1 min, 36 s on 4 GPUs; started") for line in said(study, tmp_path, recordings, 4))
 
 
 def test_nothing_known_and_nothing_left_are_said(study, tmp_path):
     assert "time: unknown until jobs of this machine are measured" in said(study, tmp_path, tmp_path)
     for mode in MODES:
-        measured(tmp_path, study, mode, total=1.0)
+        measured(tmp_path, study, mode, wall=1.0)
     assert "time: nothing is left to measure" in said(study, tmp_path, tmp_path)
 
 
 def test_a_bounded_number_of_records_is_read(study, tmp_path, recordings, monkeypatch):
-    measured(tmp_path, study, "eager", total=1.0)
+    measured(tmp_path, study, "eager", wall=1.0)
     read = []
     monkeypatch.setattr(module, "own", lambda paths: read.append(len(paths)) or module.source("this machine", []))
     monkeypatch.setattr(module, "READ", 2)
@@ -106,7 +106,7 @@ def test_a_bounded_number_of_records_is_read(study, tmp_path, recordings, monkey
 
 
 def test_a_broken_record_is_named_in_one_line(study, tmp_path, recordings):
-    measured(tmp_path, study, "eager", total=1.0)
+    measured(tmp_path, study, "eager", wall=1.0)
     (tmp_path / study.jobs[0].path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / study.jobs[0].path).write_text("{")
     with pytest.raises(InputError, match=r"not a readable record .* delete it to measure it again"):

@@ -45,7 +45,7 @@ def own(paths: list[Path]) -> Source:
     for path in paths:
         try:  # Without its schema, which takes longer than all the rest.
             entry = json.loads(path.read_text(encoding="utf-8"))
-            rows.append((entry["op"], entry["mode"], entry["seconds"].get("wall", entry["seconds"]["total"])))
+            rows.append((entry["op"], entry["mode"], entry["seconds"]["wall"]))
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
     return source("this machine", rows)
@@ -56,9 +56,8 @@ def recorded(directory: Path, machine: str) -> Source:
     tables = sorted(directory.glob("*/jobs.parquet"), key=lambda path: (path.parent.name != machine, path))
     if not tables:
         return source("nowhere", [])
-    jobs = pd.read_parquet(tables[0])
-    seconds = jobs["seconds.wall"] if "seconds.wall" in jobs else jobs["seconds.total"]
-    return source(tables[0].parent.name, zip(jobs["op"], jobs["mode"], seconds, strict=True))
+    jobs = pd.read_parquet(tables[0], columns=["op", "mode", "seconds.wall"])
+    return source(tables[0].parent.name, jobs.itertuples(index=False))
 
 
 def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]:
@@ -84,12 +83,11 @@ def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | 
     there = list(done.values())[:: max(1, math.ceil(len(done) / READ))]
     known = [own(there), recorded(recordings, study.machine)]
     left = {job: estimate(study, job, known) for job in study.jobs if job not in done}
-    total = sum(seconds for seconds, _ in left.values())
     lines = [
         f"{study.machine}: {len(study.cells()):,} cells, {len(study.modes)} modes, {study.repeats:,} repeats: "
         f"{len(study.jobs):,} jobs, {len(done):,} done, {len(left):,} left",
         _table(study, done, left),
-        _time(total, gpus) if left else "time: nothing is left to measure",
+        _time(left, gpus) if left else "time: nothing is left to measure",
         _disk(there, root, len(left)),
     ]
     other = known[1].name
@@ -114,11 +112,16 @@ def _table(study: Study, done: Iterable[Job], left: dict[Job, tuple[float, str]]
     return table
 
 
-def _time(total: float, gpus: int) -> str:
+def _time(left: dict[Job, tuple[float, str]], gpus: int) -> str:
+    """Return how long the jobs take together and, each repeat on one of the `gpus`, side by side."""
+    lanes = Counter()
+    for job, (seconds, _) in left.items():
+        lanes[job.repeat % gpus] += seconds
+    total, longest = lanes.total(), max(lanes.values())
     if math.isnan(total):
         return "time: unknown until jobs of this machine are measured"
-    shared = f", {duration(total / gpus)} on {gpus} GPUs" if gpus > 1 else ""
-    return f"time: {duration(total)}{shared}; started now, measured by {clock(total / gpus)}"
+    shared = f", {duration(longest)} on {gpus} GPUs" if gpus > 1 else ""
+    return f"time: {duration(total)}{shared}; started now, measured by {clock(longest)}"
 
 
 def _disk(there: list[Path], root: Path, left: int) -> str:
