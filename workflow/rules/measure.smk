@@ -14,8 +14,6 @@ rule measure:
     log:
         "results/{machine}/logs/{op}/{dtype}/{size}/{mode}/{repeat}.log",
     priority: lambda wildcards: study.priority(study.job_of(wildcards))
-    group:
-        "repeat"
     conda:
         "../../envs/environment.yaml"
     resources:
@@ -45,5 +43,3 @@ rule bundle_repeat:
         lambda wildcards: study.records(int(wildcards.repeat)),
     output:
         touch("results/{machine}/repeats/{repeat}.done"),
-    group:
-        "repeat"
