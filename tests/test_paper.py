@@ -85,6 +85,19 @@ def rows(document: dict, **wanted) -> list[dict]:
 # Other studies, made of the recorded one.
 
 
+def started(default: str | None, **modes: str):
+    """A study whose processes start so by default (None: from before there was a choice), and those of `modes` so."""
+
+    def change(document: dict) -> dict:
+        document["study"].pop("start", None)
+        document["study"].update({"start": default} if default else {})
+        for mode, start in modes.items():
+            document["study"]["modes"][mode]["start"] = start
+        return document
+
+    return change
+
+
 def without(document: dict, **wanted) -> None:
     """Drop the rows that have the wanted values."""
     gone = {id(row) for row in rows(document, **wanted)}
@@ -287,6 +300,26 @@ def test_words_follow_the_study(study, words, document, recorded):
     assert words in render(STUDIES[study](document))
     if study != "as recorded":
         assert words not in render(recorded)
+
+
+@pytest.mark.parametrize(
+    ("study", "words"),
+    [
+        (started(None), "On the NVIDIA H200 each is a new Python process."),
+        (
+            started("warm"),
+            "On the NVIDIA H200 each is forked from a process of its repeat that has imported PyTorch, its",
+        ),
+        (started("warm"), "All modes of a repeat share the memory layout and the hash seed of the process"),
+        (started("warm", triton="fresh"), "There a process of `triton` is a new Python process."),
+        (started("warm", triton="fresh"), "All forked modes of a repeat share the memory layout"),
+        (lambda document: started("warm")(cpu(document)), "its compiler, but has run no tensor operation."),
+    ],
+)
+def test_the_start_of_processes_is_that_of_the_study(study, words, document):
+    text = section(render(study(document)), "What is measured")
+    assert words in text
+    assert ("Nothing is compiled before the fork" in text) == ("start" in document["study"])
 
 
 def test_one_repeat_has_no_interval(document):

@@ -48,6 +48,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "dtypes": list(dict.fromkeys(op["dtype"] for op in ops.values())),
         "modes": (modes := _modes(document, ops)),
         "compilers": [mode for mode, entry in modes.items() if entry["runner"] == "compile"],
+        "starts": _starts(study, modes),
         "jobs": _jobs(document),
         "ops": ops,
         "overall": {m: _overall(document, baseline, m) for m in metrics},
@@ -199,6 +200,14 @@ def _modes(document: dict, ops: dict) -> dict:
     ran = {row["mode"] for row in document["summary"] if row["estimate"] is not None}
     ran &= {mode for op in ops.values() for mode in op["estimates"]}
     return {mode: entry for mode, entry in document["study"]["modes"].items() if mode in ran}
+
+
+def _starts(study: dict, modes: dict) -> dict:
+    """Return the modes by how their processes start; a study from before there was a choice started fresh ones."""
+    found = {}
+    for mode, entry in modes.items():
+        found.setdefault(entry.get("start", study.get("start", "fresh")), []).append(mode)
+    return found
 
 
 def _jobs(document: dict) -> dict:
