@@ -227,15 +227,15 @@ def _start_pairs(document: dict) -> dict:
         rows = [r for r in _speedups(document, metric=metric) if (r["mode"], r["baseline"]) in twins]
         rows = [{**row, "label": _label(document, row)} for row in rows if row["size"] != ALL]
         tested = [row for row in rows if row["verdict"]]
-        if tested and metric != "peak_memory":
+        if rows and metric != "peak_memory":
             found[metric] = {
                 "pairs": len(rows),
                 "verdicts": {verdict: sum(row["verdict"] == verdict for row in tested) for verdict in VERDICTS},
                 "missing": len(rows) - len(tested),
-                "low": min(row["speedup"] for row in tested),
-                "high": max(row["speedup"] for row in tested),
+                "low": min((row["speedup"] for row in tested), default=None),
+                "high": max((row["speedup"] for row in tested), default=None),
                 "n": sorted({row["n"] for row in tested}),
-                "delta": tested[0]["delta"],
+                "delta": rows[0]["delta"],
                 "wide": _ends([row for row in tested if row["verdict"] == "inconclusive"]),
                 "differ": [row for row in tested if row["verdict"] in ("faster", "slower")],
             }
