@@ -407,6 +407,16 @@ def test_the_study_of_starts_stands_for_its_machine_where_there_is_no_other(star
     assert "By device time, with δ = 1\u00a0%, all 18 have no verdict." in section(text, "Limits")
 
 
+def test_only_modes_that_differ_in_their_start_make_a_study_of_starts(document):
+    modes = document["study"]["modes"]
+    modes["triton"] = dict(modes["compile"])
+    for mine, other, pairs in ((None, None, False), ("fresh", "warm", False), ("warm", "fresh", True)):
+        change = started(None, triton=mine, compile=other) if mine else started("warm")
+        assert bool(numbers(change(document), PUBLISHED, False)["start_pairs"]) == pairs
+    modes["triton"]["dynamic"] = True
+    assert not numbers(document, PUBLISHED, False)["start_pairs"]
+
+
 def a_job(mode: str, repeat: int, *suspect: str, **others) -> dict:
     """A row of jobs.parquet: a second of overhead, none of compilation, two of measurement."""
     seconds = {"seconds.overhead": 1.0, "seconds.compilation": 0.0, "seconds.measurement": 2.0, "seconds.wall": 3.0}
