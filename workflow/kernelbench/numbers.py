@@ -12,7 +12,7 @@ import statistics
 from scipy import stats
 
 from kernelbench.statistics import CONFIDENCE
-from kernelbench.study import CONTROL, TWIN
+from kernelbench.study import CONTROL, PROCESS_KEYS, TWIN
 from kernelbench.summarize import ALL, DERIVED, FLOOR_FACTOR
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
@@ -48,6 +48,11 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "dtypes": list(dict.fromkeys(op["dtype"] for op in ops.values())),
         "modes": (modes := _modes(document, ops)),
         "compilers": [mode for mode, entry in modes.items() if entry["runner"] == "compile"],
+        "starts": _starts(study, modes),
+        "start_pairs": _start_pairs(document),
+        "split": document["jobs"]["split"],
+        "costs": _costs(document),
+        "suspects": _suspects(document),
         "jobs": _jobs(document),
         "ops": ops,
         "overall": {m: _overall(document, baseline, m) for m in metrics},
@@ -199,6 +204,76 @@ def _modes(document: dict, ops: dict) -> dict:
     ran = {row["mode"] for row in document["summary"] if row["estimate"] is not None}
     ran &= {mode for op in ops.values() for mode in op["estimates"]}
     return {mode: entry for mode, entry in document["study"]["modes"].items() if mode in ran}
+
+
+def _starts(study: dict, modes: dict) -> dict:
+    """Return the modes by how their processes start; a study from before there was a choice started fresh ones."""
+    found = {}
+    for mode, entry in modes.items():
+        found.setdefault(entry.get("start", study.get("start", "fresh")), []).append(mode)
+    return found
+
+
+def _start_pairs(document: dict) -> dict:
+    """Return for each metric how modes that start warm compare with the baselines that are the same, started fresh.
+
+    Empty where the study has no such pairs: it is not about the start of processes. verdicts: how many (cell, mode)
+    pairs have each, missing those without; low, high: the least and greatest speedup; wide: the ends of the intervals
+    of those not told apart; differ: the rows of those that differ, with their label.
+    """
+    study, found = document["study"], {}
+    twins = {(mode, other) for mode in study["modes"] for other in study["baselines"] if _is_twin(study, mode, other)}
+    for metric in dict.fromkeys(row["metric"] for row in document["summary"]):
+        rows = [r for r in _speedups(document, metric=metric) if (r["mode"], r["baseline"]) in twins]
+        rows = [{**row, "label": _label(document, row)} for row in rows if row["size"] != ALL]
+        tested = [row for row in rows if row["verdict"]]
+        if rows and metric != "peak_memory":
+            found[metric] = {
+                "pairs": len(rows),
+                "verdicts": {verdict: sum(row["verdict"] == verdict for row in tested) for verdict in VERDICTS},
+                "missing": len(rows) - len(tested),
+                "low": min((row["speedup"] for row in tested), default=None),
+                "high": max((row["speedup"] for row in tested), default=None),
+                "n": sorted({row["n"] for row in tested}),
+                "delta": rows[0]["delta"],
+                "wide": _ends([row for row in tested if row["verdict"] == "inconclusive"]),
+                "differ": [row for row in tested if row["verdict"] in ("faster", "slower")],
+            }
+    return found
+
+
+def _is_twin(study: dict, mode: str, other: str) -> bool:
+    """Say whether `mode` starts warm and `other`, which is the same else, fresh."""
+    entries = [study["modes"][name] for name in (mode, other)]
+    starts = [entry.get("start", study.get("start", "fresh")) for entry in entries]
+    run, same = ({k: v for k, v in entry.items() if k not in PROCESS_KEYS} for entry in entries)
+    return starts == ["warm", "fresh"] and run == same and mode != CONTROL
+
+
+def _ends(rows: list[dict]) -> dict | None:
+    """Return the least and the greatest end of the rows' intervals, None where they have none."""
+    rows = [row for row in rows if row["ci_low"] is not None]
+    return {"low": min(r["ci_low"] for r in rows), "high": max(r["ci_high"] for r in rows)} if rows else None
+
+
+def _costs(document: dict) -> dict:
+    """Return {modes, minutes}: what the jobs of each mode cost, in the study's order, and of all the minutes by part.
+
+    Empty where the records do not say.
+    """
+    costs = document["jobs"]["costs"]
+    modes = {mode: costs[mode] for mode in document["study"]["modes"] if mode in costs}
+    parts = next(iter(modes.values()))["minutes"] if modes else ()
+    minutes = {part: sum(of["minutes"][part] for of in modes.values()) for part in parts}
+    return {"modes": modes, "minutes": minutes} if modes else {}
+
+
+def _suspects(document: dict) -> dict | None:
+    """Return what summary.json has of suspect jobs, with the labels of the ops; None where the records do not say."""
+    suspects = document["jobs"]["suspects"]
+    for kind in suspects["kinds"].values() if suspects else ():
+        kind["cells"] = [{**cell, "label": _label(document, cell)} for cell in kind["cells"]]
+    return suspects
 
 
 def _jobs(document: dict) -> dict:

@@ -19,9 +19,12 @@ NBSP = "\u00a0"
 def render(text: Path, machines: list[dict], published: dict) -> str:
     """Return the text of the Markdown file `text` with everything filled in.
 
-    machines: the numbers of each machine with `figures`, the directory of its figures. A name that the data do not
-    have raises InputError: nothing is ever rendered as empty.
+    machines: the numbers of each machine with `figures`, the directory of its figures. A study of how processes start
+    is told in a paragraph of its own; it stands for its machine only where there is no other study. A name that the
+    data do not have raises InputError: nothing is ever rendered as empty.
     """
+    of_start = [machine for machine in machines if machine["start_pairs"]]
+    shown = [machine for machine in machines if not machine["start_pairs"]] or of_start
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(text.parent),
         undefined=jinja2.StrictUndefined,
@@ -37,7 +40,9 @@ def render(text: Path, machines: list[dict], published: dict) -> str:
         "sentence": sentence, "span": span,
     }  # fmt: skip
     try:
-        rendered = environment.get_template(text.name).render(machines=_named(machines), published=published)
+        rendered = environment.get_template(text.name).render(
+            machines=_named(shown), start_studies=_named(of_start), published=published
+        )
     except jinja2.UndefinedError as error:
         raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None
     except jinja2.TemplateSyntaxError as error:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import statistics
+from kernelbench import jobs, statistics
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, TWIN, cells_of, modes_of
 
@@ -84,6 +84,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "ceilings": ceilings,
         "control": controls,
         "unsettled": _unsettled(data),
+        "jobs": jobs.about(data.jobs),
         "summary": _plain(summary),
         "speedups": _plain(speedups),
     }

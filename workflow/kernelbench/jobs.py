@@ -1,0 +1,66 @@
+"""What the jobs of a study say of themselves: what each cost, and what speaks against its times.
+
+Older records say neither: then there is nothing to tell, and not zero.
+"""
+
+import json
+import re
+
+import pandas as pd
+
+PARTS = ("overhead", "compilation", "measurement", "wall")
+CELL = ["op", "dtype", "size"]
+
+
+def about(jobs: pd.DataFrame) -> dict:
+    """Return {costs, suspects, split}; split: how many repeats had to go on in a second warm parent."""
+    parents = jobs.groupby("repeat")["process.parent"].nunique() if "process.parent" in jobs else pd.Series(dtype=int)
+    return {"costs": _costs(jobs), "suspects": _suspects(jobs), "split": int((parents > 1).sum())}
+
+
+def _costs(jobs: pd.DataFrame) -> dict:
+    """Return by mode {jobs, median (s of each part), minutes (of each part, of all its jobs)}."""
+    columns = [f"seconds.{part}" for part in PARTS]
+    if not set(columns) <= set(jobs):
+        return {}
+    found = {}
+    for mode, seconds in jobs.dropna(subset=columns).groupby("mode")[columns]:
+        seconds.columns = PARTS
+        minutes = seconds.sum() / 60
+        found[mode] = {"jobs": len(seconds), "median": seconds.median().to_dict(), "minutes": minutes.to_dict()}
+    return found
+
+
+def _suspects(jobs: pd.DataFrame) -> dict | None:
+    """Return {jobs, of, kinds}: how many of the jobs that ran are suspect, and by kind {jobs, cells}.
+
+    cells: [{op, dtype, size, jobs, of, modes}], the most jobs first; modes: those with such a job, None for all.
+    """
+    if "suspect" not in jobs:
+        return None
+    ran = jobs[jobs.status == "ok"]
+    kinds = [sorted({_kind(said) for said in json.loads(text)}) for text in ran.suspect]
+    each = ran.assign(kind=kinds).explode("kind").dropna(subset=["kind"])
+    found = {kind: {"jobs": len(own), "cells": _cells(own, ran)} for kind, own in each.groupby("kind")}
+    return {"jobs": sum(map(bool, kinds)), "of": len(ran), "kinds": found}
+
+
+def _kind(said: str) -> str:
+    """Return what a job says against its times without its numbers."""
+    return re.sub(r"^\d+ other process(es)?", "other processes", re.sub(r" for [\d.]+ ms$", "", said))
+
+
+def _cells(hit: pd.DataFrame, ran: pd.DataFrame) -> list[dict]:
+    found = []
+    for cell, own in hit.groupby(CELL):
+        all_of_it = ran[(ran[CELL] == list(cell)).all(axis=1)]
+        modes = sorted(set(own["mode"]))
+        found.append(
+            {
+                **dict(zip(CELL, cell, strict=True)),
+                "jobs": len(own),
+                "of": len(all_of_it),
+                "modes": modes if len(modes) < all_of_it["mode"].nunique() else None,
+            }
+        )
+    return sorted(found, key=lambda cell: -cell["jobs"])
