@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -129,16 +128,3 @@ class Checkout:
     def records(self) -> dict[str, float]:
         """Return the records that are there, with the time they were written."""
         return {str(p.relative_to(self.path)): p.stat().st_mtime for p in self.path.glob("results/*/records/**/*.json")}
-
-    def interrupt(self, how: signal.Signals, after: int) -> None:
-        """Start the study, send a signal to it and all its children once `after` records are there, and wait."""
-        process = self.start()
-        deadline = time.monotonic() + 120
-        while len(self.records()) < after:
-            assert process.poll() is None, process.stdout.read()
-            assert time.monotonic() < deadline, "no record in two minutes"
-            time.sleep(0.05)
-        time.sleep(1)  # Into the middle of the next job.
-        os.killpg(process.pid, how)
-        process.communicate()
-        assert process.returncode != 0

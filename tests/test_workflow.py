@@ -1,10 +1,9 @@
-"""The workflow end to end on a CPU: a tiny study, its growth, its interruption, its paper."""
+"""The workflow end to end on a CPU: a tiny study, its growth, its paper."""
 
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -135,26 +134,6 @@ def test_a_change_of_what_is_only_shown_measures_nothing(grown):
 def test_records_from_before_repeats_were_bundled_stay(grown):
     shutil.rmtree(grown.path / RESULTS / "repeats")
     assert grown.planned() == []
-
-
-def test_an_interrupted_study_measures_only_what_is_missing(tmp_path):
-    eager_only = {**TINY, "repeats": 3, "modes": {"eager": {"runner": "eager"}, "eager-control": {"runner": "eager"}}}
-    checkout = Checkout(tmp_path / "clone", eager_only)
-    target = f"{RESULTS}/summary.csv"
-    checkout.interrupt(signal.SIGINT, after=2)
-    first = checkout.records()
-    assert 2 <= len(first) < 9
-    checkout.interrupt(signal.SIGKILL, after=len(first) + 2)
-    second = checkout.records()
-    assert {path: second[path] for path in first} == first, "a record was measured again"
-    for path in second:
-        json.loads((checkout.path / path).read_text())
-    checkout.run("--unlock")
-    checkout.run(target)
-    last = checkout.records()
-    assert {path: last[path] for path in second} == second, "a record was measured again"
-    assert len(second) < len(last) == 9
-    assert not list(checkout.path.glob("results/**/.*.json.*")), "no half-written record stays"
 
 
 def test_one_job_can_be_measured_by_hand(tmp_path):
