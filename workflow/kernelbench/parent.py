@@ -1,7 +1,7 @@
 """The warm parent: a process that has imported torch and all that compiling needs, and forks each job's process.
 
 It serves one GPU and one repeat of one run of the workflow: it ends with that run, or when a job of another repeat
-asks. It runs no tensor operation, starts no thread and never opens the GPU, so that a forked process can do all of
+asks. It runs no tensor operation, starts no thread and makes no CUDA context, so that a forked process can do all of
 that itself.
 
     python -m kernelbench.parent SOCKET RUN CORES    (started by kernelbench.start, with a listening socket as stdin)
