@@ -80,7 +80,8 @@ class Checkout:
     @property
     def variables(self) -> dict[str, str]:
         """All environment variables of a command in this copy: its library, not that of the checkout installed."""
-        library = os.pathsep.join([str(self.path / "workflow"), str(self.path)])
+        others = filter(None, [os.environ.get("PYTHONPATH")])
+        library = os.pathsep.join([str(self.path / "workflow"), str(self.path), *others])
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         return os.environ | {"PYTHONPATH": library, "PATH": path} | self.environment
 

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernelbench import supervise
-from kernelbench.harness import child
+from kernelbench.harness import child, record
 from kernelbench.harness.modes import IMPORTS
 from kernelbench.start import MESSAGE_BYTES, key, open_run
 
@@ -61,6 +61,7 @@ def _import() -> None:
     for module in dict.fromkeys((*(name for names in IMPORTS.values() for name in names), *OTHERS)):
         if find_spec(module.partition(".")[0]):  # A missing package is the mode's to report.
             import_module(module)
+    record.validator()  # Each job would make its own.
     threads = [name for name in _threads() if not name.startswith(NVML_THREAD)]
     if len(threads) > 1:
         sys.exit(f"start: warm is not possible, an import started a thread: {threads}; allowed: start: fresh")

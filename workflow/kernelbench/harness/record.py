@@ -17,7 +17,8 @@ def _schema() -> dict:
 
 
 @cache
-def _quick():
+def validator():
+    """Return what raises ValueError for a record that does not follow the schema; made once in a process."""
     import fastjsonschema  # Here and not at the top, like jsonschema below: a job's process has nothing to check yet.
 
     return fastjsonschema.compile(_schema())
@@ -28,7 +29,7 @@ def problem(record: dict) -> str | None:
     if isinstance(record, dict) and record.get("version", VERSION) != VERSION:
         return f"version: {record['version']} is not {VERSION}, the one that this checkout reads"
     try:
-        _quick()(record)
+        validator()(record)
     except ValueError:
         return _sentence(record)
     for timer, series in record["samples"].items():
