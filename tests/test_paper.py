@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pypdf
 import pytest
+import scipy.stats
 import yaml
 
 from kernelbench import jobs, paper
@@ -23,6 +24,8 @@ from kernelbench.summarize import DERIVED, summarize
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))
+RECORDED = ROOT / "results" / "recorded" / "h200"
+REPEATS = yaml.safe_load((RECORDED / "study.yaml").read_text(encoding="utf-8"))["repeats"]
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}pt" height="{1}pt"><rect width="9" height="9"/></svg>'
 # Width and height of each figure, in points, as large as they come.
 FRAMES = {"speedups": (504, 560), "times": (504, 300), "rates": (504, 150), "first_call": (240, 300)}
@@ -34,7 +37,7 @@ LEFTOVERS = r"\{\{|\{%|\bnan\b|\bNone\b|\bundefined\b|\[\]|  \."
 def directory(tmp_path_factory) -> Path:
     """A recorded study whose samples a test may change."""
     copied = tmp_path_factory.mktemp("data") / "h200"
-    shutil.copytree(ROOT / "results" / "recorded" / "h200", copied)
+    shutil.copytree(RECORDED, copied)
     return copied
 
 
@@ -320,7 +323,10 @@ def is_mean(row: dict) -> bool:
     ("study", "words"),
     [
         ("as recorded", "On the NVIDIA H200 the repeats were spread over 4 GPUs"),
-        ("as recorded", "On the NVIDIA H200 up to 4 repeats ran at the same time, so that its 8 repeats are 2 blocks"),
+        (
+            "as recorded",
+            f"up to 4 repeats ran at the same time, so that its {REPEATS} repeats are {math.ceil(REPEATS / 4)} blocks",
+        ),
         ("as recorded", "`torch.compile` in its default mode is a free speedup for none of the 4 operations"),
         ("as recorded", "No other mode of `torch.compile` was measured on the NVIDIA H200."),
         ("as recorded", "The study of the NVIDIA H200 is repeated on such a machine by"),
@@ -377,9 +383,9 @@ def test_the_study_of_starts_is_a_paragraph_and_no_machine(document, start_study
         assert section(text, title) == section(alone, title)
     assert "h200-start" not in alone and text.count("h200-start") == 1
     limits = section(text, "Limits").replace("\u00a0", " ")
-    half = 0.1 * math.sqrt(8 / 7 / 8) * 2.364624
+    half = 0.1 / math.sqrt(REPEATS - 1) * scipy.stats.t.ppf(0.975, REPEATS - 1)
     for line in (
-        "18 pairs of cell and mode ran in forked and in new processes next to each other, in 8 repeats.",
+        f"18 pairs of cell and mode ran in forked and in new processes next to each other, in {REPEATS} repeats.",
         "By device time, with δ = 1 %, 17 are equivalent and 1 differs; a new process takes 1.000 to 1.500 times",
         "The one that differs is `compile` at softmax 1024 (1.50",
         "By latency, with δ = 3 %, all 18 are not told apart; a new process takes 1.000 to 1.000 times",
@@ -398,7 +404,8 @@ def test_the_study_of_starts_stands_for_its_machine_where_there_is_no_other(star
     rows(document, mode="eager", op="matmul", metric="latency", baseline="eager-fresh")[0].update(n=7)
     text = paper.render(ROOT / "paper" / "paper.md", [machine(document, local=True)], PUBLISHED)
     line = next(line for line in section(text, "Limits").splitlines() if line.startswith("By latency, "))
-    assert "17 are not told apart and 1 has no verdict" in line and line.endswith("as a forked one (n = 7 to 8).")
+    assert "17 are not told apart and 1 has no verdict" in line
+    assert line.endswith(f"as a forked one (n = 7 to {REPEATS}).")
     assert "Speedup over eager-fresh on the NVIDIA H200 (this machine)" in section(text, "Overview")
     assert not re.search(LEFTOVERS, text), re.search(f".*({LEFTOVERS}).*", text)[0]
     typeset(checkout, text)
