@@ -398,6 +398,23 @@ def test_the_study_of_starts_is_a_paragraph_and_no_machine(document, start_study
     assert "forked and in new" not in alone and "sec-limits])" not in alone
 
 
+def test_first_calls_say_how_those_of_new_processes_differ(document, start_study):
+    def first_calls(other: dict) -> str:
+        machines = [machine(started("warm")(document)), machine(other)]
+        text = paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED)
+        return section(text, "What the first call costs").replace("\u00a0", " ")
+
+    assert "forked" not in first_calls(start_study)
+    other = copy.deepcopy(start_study)
+    pair = rows(other, mode="compile", baseline="compile-fresh", metric="first_call")
+    pair[0].update(verdict="faster", speedup=1.08)
+    assert "differ from them in 1 of 18 pairs of cell and mode, where they take 1.08 times as long" in first_calls(
+        other
+    )
+    pair[1].update(verdict="slower", speedup=0.95)
+    assert "in 2 of 18 pairs of cell and mode, where they take 0.95–1.08 times as long ([@sec-" in first_calls(other)
+
+
 def test_the_study_of_starts_stands_for_its_machine_where_there_is_no_other(start_study, checkout):
     document = copy.deepcopy(start_study)
     fail(document, "oom", "out of memory", mode="triton", op="softmax", size="1024")
