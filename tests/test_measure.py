@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -62,6 +63,27 @@ def test_a_compiled_job_reports_its_compilation(settings):
     assert (entry["compile"]["graphs"], entry["compile"]["graph_breaks"], entry["compile"]["recompiles"]) == (1, 0, 0)
     assert entry["compile"]["inductor"]["fxgraph_cache_miss"] == 1, "the caches were not empty"
     assert entry["generated_code"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_job_of_a_gpu_where_torch_finds_none_says_so(settings):
+    entry = measure(settings(device="cuda"))
+    assert record.problem(entry) is None
+    assert (entry["status"], entry["samples"]) == ("crashed", {})
+    assert re.search("CUDA|NVIDIA", entry["reason"]), entry["reason"]
+
+
+@pytest.mark.parametrize(("packages", "version"), [({"nvidia-cudnn-cu13": "9.19.0.56"}, "9.19.0.56"), ({}, "91900")])
+def test_the_version_of_cudnn_is_its_packages_or_else_its_own(packages, version, monkeypatch):
+    def of_package(name: str) -> str:
+        if name not in packages:
+            raise provenance.metadata.PackageNotFoundError(name)
+        return packages[name]
+
+    monkeypatch.setattr(provenance.metadata, "version", of_package)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91900)
+    assert provenance.software()["cudnn"] == version
 
 
 def test_a_mode_of_another_device_is_a_visible_record(settings):
