@@ -326,7 +326,7 @@ def is_mean(row: dict) -> bool:
         ("as recorded", f"On the NVIDIA H200 the repeats were spread over {GPUS} GPUs"),
         (
             "as recorded",
-            f"up to {GPUS} repeats ran at the same time, so that its {REPEATS} repeats are {math.ceil(REPEATS / GPUS)} blocks",
+            f"up to {GPUS} repeats ran at the same time, so that its {REPEATS} repeats are {-(-REPEATS // GPUS)} blocks",
         ),
         ("as recorded", "`torch.compile` in its default mode is a free speedup for none of the 4 operations"),
         ("as recorded", "No other mode of `torch.compile` was measured on the NVIDIA H200."),
