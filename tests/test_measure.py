@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import time
@@ -51,7 +52,8 @@ def test_a_record_follows_the_schema_and_says_what_was_measured(settings, tmp_pa
     assert (read["status"], read["place"], read["reason"]) == ("ok", 7, "")
     assert read["inputs"]["x"] == {"shape": [64, 128], "stride": [128, 1], "dtype": "float32"}
     assert read["work"] == {"flops": 5 * 64 * 128, "bytes": 2 * 64 * 128 * 4, "bound": "memory"}
-    assert 3 <= len(read["samples"]["latency"]["values"]) <= 5
+    assert set(read["samples"]) == {"first_call", "latency", "throughput"}, "on a CPU the host is the device"
+    assert all(3 <= len(read["samples"][timer]["values"]) <= 5 for timer in ("latency", "throughput"))
     assert read["accuracy"]["checks"] == 4
     assert read["environment"]["software"]["torch"] == torch.__version__
     assert not list((tmp_path / "a").glob(".*")), "no temporary file stays"
@@ -66,6 +68,19 @@ def test_a_compiled_job_reports_its_compilation(settings):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_mode_that_skips_guards_is_right_and_checks_fewer(settings, monkeypatch):
+    stances = []
+    set_stance = torch.compiler.set_stance
+    monkeypatch.setattr(torch.compiler, "set_stance", lambda **given: (stances.append(given), set_stance(**given)))
+    try:
+        entry = measure(settings("compile", run={"runner": "compile", "skip_guards": True}))
+    finally:
+        set_stance("default")
+    assert entry["status"] == "ok", entry["reason"]
+    assert stances == [{"skip_guard_eval_unsafe": True}]
+    assert entry["compile"]["graphs"] == 1 and entry["compile"]["recompiles"] == 0
+
+
 def test_a_job_of_a_gpu_where_torch_finds_none_says_so(settings):
     entry = measure(settings(device="cuda"))
     assert record.problem(entry) is None
@@ -178,6 +193,16 @@ def test_nan_where_eager_has_nan_is_right():
     assert accuracy.check(workload, inputs, workload.call(*inputs.values()))["ok"]
 
 
+def test_what_tuning_picked_is_part_of_the_code_and_how_long_it_took_is_not(tmp_path):
+    code, pick = tmp_path / "kernel.py", tmp_path / "kernel.best_config"
+    code.write_text("pass")
+    digests = [caches.generated_code(tmp_path)]
+    for warps, milliseconds in ((4, 10), (4, 99), (8, 10)):
+        pick.write_text(json.dumps({"num_warps": warps, "time_taken_ms": milliseconds}))
+        digests.append(caches.generated_code(tmp_path))
+    assert digests[1] == digests[2] and len(set(digests)) == 3
+
+
 def test_caches_are_fresh_and_taken_back(monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", "/mine")
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
@@ -199,13 +224,58 @@ def test_warm_up_settles_or_says_so():
 
 
 def test_latency_is_the_wall_time_of_the_call_in_microseconds():
-    values = timers.latency(lambda: time.sleep(0.01), lambda: None, SAMPLING)
-    assert all(10_000 <= v < 30_000 for v in values)
+    sample = timers.latency(lambda: time.sleep(0.01), lambda: None, apart=False)
+    series = timers.in_turns([sample], lambda: None, SAMPLING)
+    assert set(series) == {"latency"}
+    assert all(10_000 <= v < 30_000 for v in series["latency"][0])
+
+
+def test_host_ends_with_the_call_and_latency_with_the_device():
+    sample = timers.latency(lambda: time.sleep(0.002), lambda: time.sleep(0.01), apart=True)
+    values, _ = sample()
+    assert 2_000 <= values["host"] < 10_000 < 12_000 <= values["latency"] < 40_000
+
+
+def test_throughput_waits_once_for_many_calls():
+    waits = []
+    values, _ = timers.throughput(lambda: time.sleep(0.001), lambda: waits.append(time.sleep(0.005)), 10)()
+    assert 1_500 <= values["throughput"] < 3_000, "10 ms of calls and one wait of 5 ms, over 10"
+    assert len(waits) == 2, "before the clock starts, and before it stops"
+
+
+@pytest.mark.parametrize(("latency", "calls"), [(1, 100), (50, 100), (500, 10), (4_000, 2), (100_000, 2)])
+def test_calls_back_to_back_fill_five_milliseconds_within_bounds(latency, calls):
+    assert timers.batch(latency) == calls
+
+
+def test_timers_take_turns_so_that_a_slow_moment_falls_on_all_of_them():
+    order = []
+
+    def timer(name):
+        return lambda: (order.append(name), ({name: 1.0}, ""))[1]
+
+    sampling = {"samples": 20, "min_samples": 5, "max_seconds": 1.0}
+    series = timers.in_turns([timer("a"), timer("b")], lambda: order.append("|"), sampling)
+    assert "".join(order) == "|aa|bb" * 10
+    assert series == {name: ([1.0] * 20, [""] * 20) for name in "ab"}
+
+
+def test_a_slow_timer_stops_at_its_time_and_the_others_go_on():
+    slow = lambda: (time.sleep(0.02), ({"slow": 1.0}, ""))[1]  # noqa: E731
+    sampling = {"samples": 30, "min_samples": 4, "max_seconds": 0.05}
+    series = timers.in_turns([slow, lambda: ({"quick": 1.0}, "")], lambda: None, sampling)
+    assert (len(series["slow"][0]), len(series["quick"][0])) == (4, 30)
+
+
+def test_a_trace_lasts_as_long_as_it_is_told_and_keeps_the_state_of_the_device():
+    points = timers.trace(lambda: time.sleep(0.001), lambda: None, 5, 0.1, lambda: {"power": 7.0})
+    assert all(1_000 <= point["call"] < 5_000 and point["power"] == 7.0 for point in points)
+    assert points[-2]["at"] < 0.1 <= points[-1]["at"]
 
 
 def test_outliers_are_flagged_and_kept():
-    assert timers.flags([10, 10.1, 9.9, 10, 50]) == ["", "", "", "", "outlier"]
-    assert timers.flags([10, 10.1, 9.9], [True, False, True]) == ["", "uncovered", ""]
+    assert timers.flagged([10, 10.1, 9.9, 10, 50], [""] * 5) == ["", "", "", "", "outlier"]
+    assert timers.flagged([10, 10.1, 9.9], ["", "uncovered", ""]) == ["", "uncovered", ""]
 
 
 def test_the_digest_of_the_sources_is_gits(tmp_path):
@@ -217,7 +287,7 @@ def test_the_digest_of_the_sources_is_gits(tmp_path):
     assert blobs[path] == git.stdout.strip()
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"version": 1}', "[]", '{"version": 2, "status": "fine"}'])
+@pytest.mark.parametrize("content", ["", "{", '{"version": 1}', "[]", '{"version": 3, "status": "fine"}'])
 def test_a_bad_record_is_named_with_its_repair(tmp_path, content):
     path = tmp_path / "0.json"
     path.write_text(content, encoding="utf-8")
@@ -237,8 +307,12 @@ def test_a_gpu_record_has_all_timers(mode, tmp_path):
     study = Study({**CONFIG, "recorded": []})
     entry = measure(study.settings(study.job("softmax", "float16", "1024", mode, 0)))
     assert entry["status"] == "ok", entry["reason"]
-    assert set(entry["samples"]) == {"first_call", "peak_memory", "latency", "device"}
+    timed = {"device", "latency", "event", "host", "throughput", "graph"}
+    assert set(entry["samples"]) == {"first_call", "peak_memory", *timed}
     assert entry["samples"]["device"]["flags"].count("uncovered") == 0
+    mid = {timer: statistics.median(entry["samples"][timer]["values"]) for timer in timed}
+    assert mid["graph"] < mid["device"] < mid["event"] < mid["latency"], "warm and batched; cold; with the host's work"
+    assert mid["graph"] < mid["throughput"] and mid["host"] < mid["latency"]
     assert entry["floors"]["event_pair"] < entry["floors"]["empty_kernel"] < 20
     assert entry["memory"]["peak"] == 8192 * 1024 * 2
     assert entry["profile"]["checked"] and entry["profile"]["kernels"]

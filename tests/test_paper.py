@@ -27,6 +27,7 @@ PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encodin
 RECORDED = ROOT / "results" / "recorded" / "h200"
 REPEATS = yaml.safe_load((RECORDED / "study.yaml").read_text(encoding="utf-8"))["repeats"]
 GPUS = len(json.loads((RECORDED / "environment.json").read_text(encoding="utf-8"))["gpu_uuids"])
+BLOCKS = math.ceil(REPEATS / GPUS)
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}pt" height="{1}pt"><rect width="9" height="9"/></svg>'
 # Width and height of each figure, in points, as large as they come.
 FRAMES = {"speedups": (504, 560), "times": (504, 300), "rates": (504, 150), "first_call": (240, 300)}
@@ -326,7 +327,7 @@ def is_mean(row: dict) -> bool:
         ("as recorded", f"On the NVIDIA H200 the repeats were spread over {GPUS} GPUs"),
         (
             "as recorded",
-            f"up to {GPUS} repeats ran at the same time, so that its {REPEATS} repeats are {-(-REPEATS // GPUS)} blocks",
+            f"up to {GPUS} repeats ran at the same time, so that its {REPEATS} repeats are {BLOCKS} blocks",
         ),
         ("as recorded", "`torch.compile` in its default mode is a free speedup for none of the 4 operations"),
         ("as recorded", "No other mode of `torch.compile` was measured on the NVIDIA H200."),

@@ -65,6 +65,7 @@ def _entry(study: Study, job, place: int, time: float) -> dict:
         "samples": {
             "device": microseconds,
             "latency": microseconds,
+            "throughput": microseconds,
             "first_call": {"unit": "s", "values": [time / 10], "flags": [""]},
             "peak_memory": {"unit": "MiB", "values": [8.0], "flags": [""]},
         },

@@ -24,8 +24,11 @@ SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
-# Keys of a mode's entry that say how its jobs are run, not what is run.
+# Keys of a mode's entry that say how its jobs are run, not what is run; where it runs; and what it is compared with.
 PROCESS_KEYS = ("start", "timeout")
+PLAN_KEYS = ("only", "diagnoses")
+# Keys that say how a mode is measured, of whatever runner.
+MEASURE_KEYS = ("devices", "flush", *PROCESS_KEYS, *PLAN_KEYS)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
 HARNESS = Path("workflow/kernelbench/harness")
@@ -75,6 +78,7 @@ class Study:
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
             _validate(layer)
             _check_ops(layer)
+        _check_only(own)
         self.recorded = config.get("recorded", [])
         _check_recorded(self.recorded)
         self.config = {**merged, "machine": self.machine}
@@ -108,7 +112,7 @@ class Study:
             Job(cell, mode, repeat)
             for repeat in range(self.repeats)
             for cell in sorted(self.cells(), key=lambda c: self._rank(repeat, c))
-            for mode in sorted(modes_of(self.config, cell.op), key=lambda m: self._rank(repeat, cell, m))
+            for mode in sorted(modes_of(self.config, cell), key=lambda m: self._rank(repeat, cell, m))
         ]
 
     def jobs_of(self, repeat: int) -> list[Job]:
@@ -154,7 +158,7 @@ class Study:
             "mode": job.mode,
             "repeat": job.repeat,
             "workload": {"name": _workload_name(job.cell.op, entry), **parameters},
-            "run": {k: v for k, v in mode.items() if k not in PROCESS_KEYS},
+            "run": {k: v for k, v in mode.items() if k not in (*PROCESS_KEYS, *PLAN_KEYS)},
             "sampling": self.config["sampling"],
             "threads": self.config["threads"],
             "start": mode.get("start", self.config["start"]),
@@ -195,7 +199,7 @@ class Study:
         _known("op", op, self.config["ops"])
         _known("dtype", dtype, {cell.dtype for cell in cells if cell.op == op})
         _known("size", size, [cell.size for cell in cells if (cell.op, cell.dtype) == (op, dtype)])
-        _known("mode", mode, modes_of(self.config, op))
+        _known("mode", mode, modes_of(self.config, Cell(op, dtype, size)))
         _known("repeat", repeat, range(self.repeats))
 
     def _rank(self, *what) -> bytes:
@@ -212,9 +216,19 @@ def cells_of(config: dict) -> list[Cell]:
     ]
 
 
-def modes_of(config: dict, op: str) -> list[str]:
-    """Return the modes that `op` runs in: those of its entry, else all of the study."""
-    return config["ops"][op].get("modes", list(config["modes"]))
+def modes_of(config: dict, cell: Cell) -> list[str]:
+    """Return the modes that `cell` runs in: those of its op's entry, else all of the study that are not for others."""
+    return [mode for mode in config["ops"][cell.op].get("modes", config["modes"]) if _has(config, cell, mode)]
+
+
+def _has(config: dict, cell: Cell, mode: str) -> bool:
+    only = config["modes"][mode].get("only")
+    return only is None or cell.size in map(str, only.get(cell.op, []))
+
+
+def diagnosed(config: dict, mode: str) -> str | None:
+    """Return the mode that `mode` is a variant of for diagnosis, None where it is one to be judged by itself."""
+    return config["modes"][mode].get("diagnoses")
 
 
 def load(path: Path) -> Study:
@@ -260,16 +274,29 @@ def _check_ops(config: dict) -> None:
         if len(set(sizes)) < len(sizes):
             raise InputError(f"config: ops.{op}.sizes: {', '.join(sizes)} is not allowed; allowed: each size once")
     for mode, entry in config["modes"].items():
-        passed = [key for key in entry if key not in ("runner", "devices", *PROCESS_KEYS)]
+        passed = [key for key in entry if key not in ("runner", *MEASURE_KEYS)]
         if passed and entry["runner"] != "compile":
-            runner = entry["runner"]
-            raise InputError(f"config: modes.{mode}: {passed[0]} is not known to the runner {runner}; allowed: devices")
+            runner, allowed = entry["runner"], ", ".join(MEASURE_KEYS)
+            raise InputError(
+                f"config: modes.{mode}: {passed[0]} is not known to the runner {runner}; allowed: {allowed}"
+            )
+        if "diagnoses" in entry:
+            _known(f"config: modes.{mode}.diagnoses", entry["diagnoses"], [m for m in config["modes"] if m != mode])
     workloads_of = {op: _workload(op, entry) for op, entry in config["ops"].items()}
     for cell in cells_of(config):
         try:
             workloads_of[cell.op].check_size(cell.size, ITEMSIZE[cell.dtype])
         except InputError as error:
             raise InputError(f"config: ops.{cell.op}.sizes: {error}") from None
+
+
+def _check_only(config: dict) -> None:
+    """Raise InputError where a mode is only for cells that there are none of; a preset may well have others."""
+    for mode, entry in config["modes"].items():
+        for op, sizes in entry.get("only", {}).items():
+            _known(f"config: modes.{mode}.only", op, config["ops"])
+            for size in sizes:
+                _known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
 
 
 def _check_recorded(names: list[str]) -> None:

@@ -13,10 +13,16 @@ import yaml
 
 from kernelbench import jobs, statistics
 from kernelbench.statistics import Interval
-from kernelbench.study import CONTROL, TWIN, cells_of, modes_of
+from kernelbench.study import CONTROL, TWIN, cells_of, diagnosed, modes_of
 
 # The metrics that speedups exist for, with the unit of their samples.
-MEASURED = {"device": "µs", "latency": "µs", "first_call": "s", "peak_memory": "MiB"}
+MEASURED = {
+    **dict.fromkeys(("device", "latency", "event", "host", "throughput", "graph"), "µs"),
+    "first_call": "s",
+    "peak_memory": "MiB",
+}
+# Those that every study has, of a GPU or of a CPU, even if no job of it came so far.
+ALWAYS = {True: {"device", "latency", "first_call", "peak_memory"}, False: {"latency", "first_call"}}
 DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
 SUMMARY = "machine op dtype size mode metric unit n estimate ci_low ci_high status reason"
 SPEEDUPS = (
@@ -40,17 +46,20 @@ class Data:
         self.jobs = pd.read_parquet(directory / "jobs.parquet")
         samples = pd.read_parquet(directory / "samples.parquet")
         self.device_metric = "device" if self.environment["gpu"] else "latency"
-        self.metrics = [m for m in MEASURED if self.environment["gpu"] or m in ("latency", "first_call")]
+        there = {*samples.timer.unique(), *ALWAYS[bool(self.environment["gpu"])]}
+        self.metrics = [m for m in MEASURED if m in there]
         key = ["op", "dtype", "size", "mode", "timer"]
         grouped = samples[samples.timer.isin(MEASURED)].groupby([*key, "repeat"], observed=True)["value"]
         logs = grouped.agg(statistics.repeat_value)
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
         cells = cells_of(self.study)
-        self.rows = [(c.op, c.dtype, c.size, mode) for c in cells for mode in modes_of(self.study, c.op)]
+        self.rows = [(c.op, c.dtype, c.size, mode) for c in cells for mode in modes_of(self.study, c)]
         # Where no job came as far as its inputs there is no work, and nothing to divide by a time.
         self.jobs = self.jobs.reindex(columns=self.jobs.columns.union(WORK, sort=False))
         self.work = self.jobs.dropna(subset=["work.flops"]).groupby(["op", "dtype", "size"]).first()
-        self.status = {row: self._status(group) for row, group in self.jobs.groupby(["op", "dtype", "size", "mode"])}
+        by_mode = self.jobs.groupby(["op", "dtype", "size", "mode"])
+        self.status = {row: self._status(group) for row, group in by_mode}
+        self.no_graph = by_mode["graph.reason"].first().to_dict() if "graph" in self.metrics else {}
 
     def _status(self, group: pd.DataFrame) -> tuple[str, str, int]:
         """Return (worst status, reason, number of repeats) of one (cell, mode)."""
@@ -60,6 +69,13 @@ class Data:
         if worst != "ok" and len(hit) < len(group):
             reason = f"{len(hit)} of {len(group)} repeats: {reason}"
         return worst, reason, len(group)
+
+    def status_of(self, row: tuple, metric: str) -> tuple[str, str]:
+        """Return (status, reason) of one metric of a (op, dtype, size, mode)."""
+        status, reason, _ = self.status[row]
+        if status == "ok" and metric == "graph" and (*row, metric) not in self.logs:
+            return "unsupported", self.no_graph[row]
+        return status, reason
 
     def values(self, row: tuple, metric: str) -> pd.Series | None:
         """Return the log value by repeat of a (op, dtype, size, mode), None where there is nothing to estimate."""
@@ -130,8 +146,8 @@ def _ceilings(data: Data) -> dict:
 
 def _summary_rows(data: Data, ceilings: dict):
     for row in data.rows:
-        status, reason, _ = data.status[row]
         for metric in data.metrics:
+            status, reason = data.status_of(row, metric)
             values = data.values(row, metric)
             note = reason or _floor_note(data, row, metric)
             yield _summary_row(row, metric, MEASURED[metric], values, status, note)
@@ -139,7 +155,7 @@ def _summary_rows(data: Data, ceilings: dict):
         if values is None:
             continue
         for metric, rates in _rates(data, row, values, ceilings).items():
-            yield _summary_row(row, metric, DERIVED[metric], rates, status, reason)
+            yield _summary_row(row, metric, DERIVED[metric], rates, *data.status_of(row, data.device_metric))
 
 
 def _summary_row(row, metric, unit, values, status, reason) -> list:
@@ -191,7 +207,7 @@ def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric
     """Return (mean log speedup over the sizes by repeat or None, sizes that are missing)."""
     sizes = [s for o, d, s, m in data.rows if (o, d, m) == (op, dtype, mode)]
     found = {s: _pairs(data, (op, dtype, s, mode), baseline, metric) for s in sizes}
-    status = {s: {data.status[(op, dtype, s, m)][0] for m in (mode, baseline)} for s in sizes}
+    status = {s: {data.status_of((op, dtype, s, m), metric)[0] for m in (mode, baseline)} for s in sizes}
     missing = [s for s in sizes if found[s] is None or status[s] != {"ok"}]
     if missing:
         return None, missing
@@ -201,15 +217,17 @@ def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric
 def _speedups(data: Data) -> tuple[pd.DataFrame, dict]:
     """Return the table of speedups with verdicts, and the A/A arm's figures by metric."""
     rows = []
-    for baseline in data.study["baselines"]:
+    others = filter(None, (diagnosed(data.study, mode) for mode in data.study["modes"]))
+    for baseline in dict.fromkeys([*data.study["baselines"], *others]):
         for metric in data.metrics:
             rows += [_speedup_row(data, row, baseline, metric) for row in data.rows if _comparable(data, row, baseline)]
             rows += _all_rows(data, baseline, metric)
     table = pd.DataFrame(rows, columns=SPEEDUPS.split()[1:])
     controls = _controls(table, data)
     table["p_holm"] = np.nan
-    # One family for each (baseline, metric); A/A and the means over sizes are families of their own.
-    families = ["baseline", "metric", table["mode"] == CONTROL, table["size"] == ALL]
+    # One family for each (baseline, metric); A/A, diagnostic arms and means over sizes are families of their own.
+    diagnostic = table["mode"].map(lambda mode: diagnosed(data.study, mode) is not None)
+    families = ["baseline", "metric", table["mode"] == CONTROL, table["size"] == ALL, diagnostic]
     for _, family in table.groupby(families):
         table.loc[family.index, "p_holm"] = statistics.holm(family.p.to_numpy())
     table["verdict"] = [_verdict(row, controls) for row in table.itertuples()]
@@ -217,7 +235,10 @@ def _speedups(data: Data) -> tuple[pd.DataFrame, dict]:
 
 
 def _comparable(data: Data, row: tuple, baseline: str) -> bool:
-    return row[3] != baseline and (*row[:3], baseline) in data.status
+    """Say whether a mode at a cell has a speedup over `baseline`; a diagnostic arm only over what it diagnoses."""
+    *cell, mode = row
+    allowed = [diagnosed(data.study, mode)] if diagnosed(data.study, mode) else data.study["baselines"]
+    return mode != baseline and baseline in allowed and (*cell, baseline) in data.status
 
 
 def _delta(data: Data, metric: str) -> float:
@@ -226,21 +247,26 @@ def _delta(data: Data, metric: str) -> float:
 
 
 def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
-    status, reason, _ = data.status[row]
-    other, why, _ = data.status[(*row[:3], baseline)]
+    status, reason = data.status_of(row, metric)
+    other, why = data.status_of((*row[:3], baseline), metric)
     if STATUSES.index(other) > STATUSES.index(status):
         status, reason = other, f"{baseline}: {why}"
     return _row(data, row, baseline, metric, _pairs(data, row, baseline, metric), status, reason)
 
 
 def _all_rows(data: Data, baseline: str, metric: str):
-    labels = dict.fromkeys((o, d, m) for o, d, s, m in data.rows if _comparable(data, (o, d, s, m), baseline))
+    labels = dict.fromkeys(
+        (o, d, m)
+        for o, d, s, m in data.rows
+        # The few cells of a diagnostic arm are not the sizes of its op.
+        if _comparable(data, (o, d, s, m), baseline) and not diagnosed(data.study, m)
+    )
     for op, dtype, mode in labels:
         sizes = [s for o, d, s, m in data.rows if (o, d, m) == (op, dtype, mode)]
         if len(sizes) < 2:
             continue
         pairs, missing = _all_sizes(data, op, dtype, mode, baseline, metric)
-        statuses = [data.status[(op, dtype, s, m)][0] for s in sizes for m in (mode, baseline)]
+        statuses = [data.status_of((op, dtype, s, m), metric)[0] for s in sizes for m in (mode, baseline)]
         status = max(statuses, key=STATUSES.index)
         reason = f"not ok at {', '.join(missing)}" if missing else ""
         yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, reason)

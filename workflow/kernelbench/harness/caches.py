@@ -1,6 +1,7 @@
 """Fresh compile caches for one job, and a digest of what was compiled into them."""
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -31,8 +32,16 @@ def fresh():
 def generated_code(root: Path) -> str | None:
     """Return a digest of the code that compilation generated under `root`, or None where there is none.
 
-    Repeats with different digests run different code: tuning picked something else.
+    Repeats with different digests run different code: tuning picked something else. Inductor keeps its pick for a
+    Triton kernel in a file of its own, beside the code of all that it tried.
     """
     files = [p for p in root.rglob("*") if p.suffix in (".py", ".cpp", ".ttir") and p.is_file()]
     texts = sorted(p.read_text(errors="replace").replace(str(root), "") for p in files)
+    texts += sorted(_pick(p) for p in root.rglob("*.best_config"))
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16] if texts else None
+
+
+def _pick(path: Path) -> str:
+    """Return what tuning picked, without how long it took."""
+    pick = json.loads(path.read_text(encoding="utf-8"))
+    return json.dumps({key: value for key, value in pick.items() if not key.startswith("time_")}, sort_keys=True)

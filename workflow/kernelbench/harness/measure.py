@@ -14,6 +14,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
 from kernelbench.harness import accuracy, caches, compiler, modes, profiler, provenance, timers, workloads
@@ -124,6 +125,8 @@ class _Job:
         with self.phase("inputs"):
             workload, inputs = self.inputs()
             held = self.torch.cuda.memory_allocated() if self.on_gpu else 0
+            if mode.get("static_inputs"):
+                modes.mark_static(inputs)
         synchronize = timers.synchronizer(self.settings["device"])
         with self.phase("first_call"):
             function = modes.build(workload, mode)
@@ -136,6 +139,7 @@ class _Job:
         with self.phase("checks"):
             checks = [_check(workload, function, given) for given in inputs]
         if all(check["ok"] for check in checks):
+            self.warm_up(call, synchronize, sampling)
             self.time(call, synchronize, sampling)
             with self.phase("checks"):
                 checks += [_check(workload, function, given) for given in inputs]
@@ -162,6 +166,7 @@ class _Job:
             torch.set_num_threads(self.settings["threads"])
             random.seed(self.settings["seed"])
             torch.manual_seed(self.settings["seed"])
+            _freeze()
             if self.on_gpu:
                 torch.cuda.init()  # It says itself if there is no GPU; is_available would ask NVML for all of them.
                 timers.synchronizer("cuda")()
@@ -186,26 +191,79 @@ class _Job:
         }
         return workload, inputs
 
-    def time(self, call: Callable, synchronize: Callable, sampling: dict) -> None:
-        """Warm up, then run each timer of the device; the GPU's state is read while it still is that of the timers."""
-        record = self.record
+    def warm_up(self, call: Callable, synchronize: Callable, sampling: dict) -> None:
+        """Call until the times agree."""
         with self.phase("warm_up"):
-            # What the imports and the compiler left on the heap is no garbage: it need not be looked through again.
-            gc.collect()
-            gc.freeze()
-            record["warm_up"] = timers.warm_up(call, synchronize, sampling)
+            _freeze()
+            self.record["warm_up"] = timers.warm_up(call, synchronize, sampling)
+
+    def time(self, call: Callable, synchronize: Callable, sampling: dict) -> None:
+        """Run the timers of the device; the GPU's state is read while it still is that of the timers."""
+        record = self.record
         with self.phase("timers"):
-            latency = timers.latency(call, synchronize, sampling)
-            record["samples"]["latency"] = _samples("us", latency, timers.flags(latency))
-            if self.on_gpu:
-                timer = timers.DeviceTimer()
-                record["floors"] = timer.floors({**sampling, "samples": sampling["min_samples"]})
-                device, covered = timer.samples(call, sampling)
-                record["samples"]["device"] = _samples("us", device, timers.flags(device, covered))
-                record["delay"] = {"cycles": timer.cycles, "redone": timer.redone}
+            device = timers.DeviceTimer() if self.on_gpu else None
+            series = {}
+            # Those that load the device with many calls at once come last: they heat it.
+            for name, choose in {"single": self.single, "many": self.many}.items():
+                chosen = choose(call, synchronize, device, series)
+                with self.watched(name):
+                    series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling)
+            for metric, (values, flags) in series.items():
+                record["samples"][metric] = _samples("us", values, timers.flagged(values, flags))
+        if "trace_seconds" in sampling:
+            with self.phase("trace"):
+                calls = timers.batch(median(series["latency"][0]), timers.TRACE_BATCH)
+                state = provenance.gpu_load if self.on_gpu else dict
+                record["trace"] = timers.trace(call, synchronize, calls, sampling["trace_seconds"], state)
         if self.on_gpu:
+            record["delay"] = {"cycles": device.cycles, "redone": device.redone}
             record["gpu_after"] = provenance.gpu_state()
             record["suspect"] = provenance.suspect(record["gpu_before"], record["gpu_after"])
+
+    @contextmanager
+    def watched(self, name: str):
+        """Record how long the GPU's clocks were held back meanwhile."""
+        before = provenance.violations() if self.on_gpu else {}
+        yield
+        if self.on_gpu:
+            held = provenance.held_back(before, provenance.violations())
+            self.record.setdefault("held_back", {})[name] = held
+
+    def single(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
+        """Return the timers that wait for each call."""
+        chosen = [timers.latency(call, synchronize, apart=self.on_gpu)]
+        if self.on_gpu:
+            self.record["floors"] = device.floors(self.settings["sampling"]["min_samples"])
+            flush = self.settings["run"].get("flush", "read")
+            chosen += [timers.event(call, synchronize), device.device(call, flush)]
+        return chosen
+
+    def many(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
+        """Return the timers of many calls back to back; how many goes by the latency in `series`."""
+        self.record["batch"] = timers.batch(median(series["latency"][0]))
+        chosen = [timers.throughput(call, synchronize, self.record["batch"])]
+        if self.on_gpu:
+            replay, self.record["graph"] = self.captured(call)
+            chosen += [device.graph(replay)] if replay else []
+        return chosen
+
+    def captured(self, call: Callable) -> tuple[Callable | None, dict]:
+        """Return (what replays a graph of calls, None where there is none; {calls, reason})."""
+        if self.record["memory"]["graph_pools"]:
+            return None, {"calls": 0, "reason": "the mode replays CUDA graphs of its own"}
+        try:
+            return timers.captured(call), {"calls": timers.GRAPH_CALLS, "reason": ""}
+        except RuntimeError as error:
+            return None, {"calls": 0, "reason": f"cannot be captured: {' '.join(str(error).split())[:200]}"}
+
+
+def _freeze() -> None:
+    """Leave what is on the heap out of all collections to come: imports and compilers leave no garbage.
+
+    A forked process shares it with its parent, which has frozen it; a fresh one would look through it again and again.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _memory(call, synchronize, held: int) -> dict[str, int]:

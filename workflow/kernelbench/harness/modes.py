@@ -12,6 +12,9 @@ def _eager(workload: Workload, options: dict) -> Callable:
 def _compile(workload: Workload, options: dict) -> Callable:
     import torch
 
+    if options.pop("skip_guards", False):
+        # Of the guards only those that tell compiled variants apart are checked; here there is one variant.
+        torch.compiler.set_stance(skip_guard_eval_unsafe=True)
     return torch.compile(workload.call, **options)
 
 
@@ -23,7 +26,8 @@ def _kernel(workload: Workload, options: dict) -> Callable:
     return workload.kernel()
 
 
-# What `runner` may say in the config; all other keys of a mode are the runner's options.
+# What `runner` may say in the config; all other keys of a mode are the runner's options, but for these.
+NO_OPTIONS = ("runner", "devices", "flush", "static_inputs")
 RUNNERS = {"eager": _eager, "compile": _compile, "kernel": _kernel}
 
 # The modules whose import would otherwise fall into the first call; those that a compilation imports only when it
@@ -49,5 +53,14 @@ def build(workload: Workload, mode: dict) -> Callable:
 
     Raises Unsupported where the mode cannot run the operation or a package is missing.
     """
-    options = {key: value for key, value in mode.items() if key not in ("runner", "devices")}
+    options = {key: value for key, value in mode.items() if key not in NO_OPTIONS}
     return RUNNERS[mode["runner"]](workload, options)
+
+
+def mark_static(inputs: list[dict]) -> None:
+    """Promise the compiler that the input tensors stay where they are: a CUDA graph then need not copy them."""
+    from torch._dynamo import mark_static_address
+
+    for given in inputs:
+        for tensor in given.values():
+            mark_static_address(tensor)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelbench.errors import InputError
 
-VERSION = 2
+VERSION = 3
 SCHEMA = Path(__file__).resolve().parents[2] / "schemas" / "record.schema.json"
 
 

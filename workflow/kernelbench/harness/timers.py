@@ -1,20 +1,37 @@
 """Timers: what one call costs, as raw samples. Nothing is dropped; what looks suspect is flagged.
 
-`device` follows NVBench's cold measurement (a delay kernel ahead of the start event hides the host's work;
-the L2 cache is flushed before each sample); `latency` is what an interactive user feels.
+Each timer is a function without arguments that takes one sample: ({metric: µs}, flag). `in_turns` takes the samples of
+several of them, in the same stretch of time.
+
+`device` follows NVBench's cold measurement (a delay kernel ahead of the start event hides the host's work; the L2
+cache is flushed before each sample); `latency` is what an interactive user feels, `host` the part of it until the call
+returns; `event` is what most published benchmarks print; `throughput` and `graph` are many calls back to back, from the
+host and from one captured graph.
 """
 
 import gc
 from collections.abc import Callable
 from contextlib import contextmanager
+from math import ceil
 from statistics import median
 from time import perf_counter, perf_counter_ns
 
 # A sample further than this many median absolute deviations above the median is flagged, not dropped.
 OUTLIER_MADS = 10
+# Timers take their samples in this many turns each.
+TURNS = 10
 # The delay that hides the host's work starts at about 50 µs on a 2 GHz GPU and may double up to some 25 ms.
 DELAY_CYCLES = 100_000
 MAX_DELAY_CYCLES = 51_200_000
+# Calls back to back are timed for about this long (µs), so that the start of the first one weighs little; and between
+# these numbers of them: the driver's queue holds some thousand launches.
+BATCH = 5000
+BATCH_CALLS = (2, 100)
+TRACE_BATCH = 50_000
+# Calls in one captured graph.
+GRAPH_CALLS = 20
+
+Sample = tuple[dict[str, float], str]
 
 
 @contextmanager
@@ -37,20 +54,19 @@ def synchronizer(device: str) -> Callable[[], None]:
 
 def wall(call: Callable, synchronize: Callable) -> float:
     """Return the wall time of one call and synchronization from an idle device, in seconds."""
+    return _walls(call, synchronize)[0] / 1e9
+
+
+def _walls(call: Callable, synchronize: Callable) -> tuple[int, int]:
+    """Return ns of one call from an idle device: until the device is idle again, and until the call returns."""
     synchronize()
     start = perf_counter_ns()
     output = call()
+    returned = perf_counter_ns()
     synchronize()
     stop = perf_counter_ns()
     del output  # Only after the clock is read: freeing is not part of the call.
-    return (stop - start) / 1e9
-
-
-def _enough(samples: list, sampling: dict, started: float) -> bool:
-    spent = perf_counter() - started
-    return len(samples) >= sampling["samples"] or (
-        len(samples) >= sampling["min_samples"] and spent > sampling["max_seconds"]
-    )
+    return stop - start, returned - start
 
 
 def warm_up(call: Callable, synchronize: Callable, sampling: dict) -> dict:
@@ -70,17 +86,111 @@ def warm_up(call: Callable, synchronize: Callable, sampling: dict) -> dict:
                 return {"values": values, "settled": settled}
 
 
-def latency(call: Callable, synchronize: Callable, sampling: dict) -> list[float]:
-    """Return wall times of call + synchronization from an idle device, in µs."""
-    values, started = [], perf_counter()
+def in_turns(timers: list[Callable[[], Sample]], settle: Callable, sampling: dict) -> dict[str, tuple[list, list]]:
+    """Return by metric (values in µs, flags) of the samples of all `timers`, taken in turns.
+
+    A slow moment of the host thus falls on some samples of each timer, not on all of one's. `settle` begins each turn,
+    so that it finds the device as a call leaves it. A timer takes `samples` of them; once it has `min_samples` and has
+    taken `max_seconds`, no more.
+    """
+    taken, spent = [[] for _ in timers], [0.0] * len(timers)
+
+    def enough(which: int) -> bool:
+        count = len(taken[which])
+        slow = count >= sampling["min_samples"] and spent[which] > sampling["max_seconds"]
+        return count >= sampling["samples"] or slow
+
     with quiet_host():
-        while not _enough(values, sampling, started):
-            values.append(wall(call, synchronize) * 1e6)
-    return values
+        while left := [which for which in range(len(timers)) if not enough(which)]:
+            for which in left:
+                settle()
+                for _ in range(ceil(sampling["samples"] / TURNS)):
+                    before = perf_counter()
+                    taken[which].append(timers[which]())
+                    spent[which] += perf_counter() - before
+                    if enough(which):
+                        break
+    series = {}
+    for samples in taken:
+        for metric in samples[0][0]:
+            series[metric] = ([values[metric] for values, _ in samples], [flag for _, flag in samples])
+    return series
+
+
+def latency(call: Callable, synchronize: Callable, apart: bool) -> Callable[[], Sample]:
+    """Return the timer of `latency`, the wall time of call + synchronization from an idle device.
+
+    apart: the device works beside the host, so that `host`, the time until the call returns, is another one.
+    """
+
+    def sample() -> Sample:
+        whole, host = _walls(call, synchronize)
+        return {"latency": whole / 1e3, **({"host": host / 1e3} if apart else {})}, ""
+
+    return sample
+
+
+def event(call: Callable, synchronize: Callable) -> Callable[[], Sample]:
+    """Return the timer of `event`: CUDA events around one call from an idle device, the host's work not hidden."""
+    start, stop = _events()
+
+    def sample() -> Sample:
+        synchronize()
+        start.record()
+        output = call()
+        stop.record()
+        stop.synchronize()
+        del output
+        return {"event": start.elapsed_time(stop) * 1e3}, ""
+
+    return sample
+
+
+def _events() -> list:
+    """Return two CUDA events that exist already: the driver makes one when it is first recorded."""
+    import torch
+
+    pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    for one in pair:
+        one.record()
+    return pair
+
+
+def batch(latency: float, together: float = BATCH) -> int:
+    """Return how many calls of a `latency` in µs take about `together` µs; some, and no more than the queue holds."""
+    return min(max(ceil(together / latency), BATCH_CALLS[0]), BATCH_CALLS[1])
+
+
+def throughput(call: Callable, synchronize: Callable, calls: int) -> Callable[[], Sample]:
+    """Return the timer of `throughput`: wall time of `calls` calls back to back, divided by their number."""
+
+    def sample() -> Sample:
+        synchronize()
+        start = perf_counter_ns()
+        for _ in range(calls):
+            call()
+        synchronize()
+        return {"throughput": (perf_counter_ns() - start) / 1e3 / calls}, ""
+
+    return sample
+
+
+def captured(call: Callable) -> Callable[[], None]:
+    """Return what replays one graph of GRAPH_CALLS calls; raise RuntimeError where they cannot be captured."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(GRAPH_CALLS):
+            call()
+    return graph.replay
 
 
 class DeviceTimer:
-    """GPU time of one call with a cold L2 cache, the host's work hidden behind a delay on the GPU."""
+    """GPU time, the host's work hidden behind a delay on the GPU.
+
+    cycles: the delay, doubled whenever it was too short; redone: how often it was.
+    """
 
     def __init__(self):
         import torch
@@ -88,50 +198,73 @@ class DeviceTimer:
         self.torch = torch
         l2 = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
         # Written once here and only read later: lines that a write leaves dirty would be evicted in the call's time.
-        self.flush_buffer = torch.ones(2 * l2 // 4, dtype=torch.float32, device="cuda")
+        self.buffer = torch.ones(2 * l2 // 4, dtype=torch.float32, device="cuda")
+        self.start, self.stop = _events()
         self.cycles = DELAY_CYCLES
         self.redone = 0
 
-    def sample(self, call: Callable) -> tuple[float, bool]:
+    def device(self, call: Callable, flush: str) -> Callable[[], Sample]:
+        """Return the timer of `device`: one call, the L2 cache flushed by a `flush` of FLUSHES."""
+        prepare = {"read": self.buffer.sum, "write": self.buffer.zero_, "none": lambda: None}[flush]
+
+        def sample() -> Sample:
+            value, covered = self._sample(call, prepare)
+            return {"device": value}, "" if covered else "uncovered"
+
+        return sample
+
+    def graph(self, replay: Callable) -> Callable[[], Sample]:
+        """Return the timer of `graph`: a replay of GRAPH_CALLS calls, warm L2, divided by their number."""
+
+        def sample() -> Sample:
+            value, covered = self._sample(replay, lambda: None)
+            return {"graph": value / GRAPH_CALLS}, "" if covered else "uncovered"
+
+        return sample
+
+    def floors(self, count: int) -> dict[str, float]:
+        """Return the medians of `count` samples in µs of an empty event pair and of a kernel that does nothing."""
+        nothing = {"event_pair": lambda: None, "empty_kernel": lambda: self.torch.cuda._sleep(1)}
+        return {
+            name: median(self._sample(call, self.buffer.sum)[0] for _ in range(count)) for name, call in nothing.items()
+        }
+
+    def _sample(self, call: Callable, prepare: Callable) -> tuple[float, bool]:
         """Return (µs, whether the delay covered the host's work); an uncovered one is redone with twice the delay."""
-        cuda = self.torch.cuda
         while True:
-            start, stop = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-            self.flush_buffer.sum()
-            cuda._sleep(self.cycles)
-            start.record()
+            prepare()
+            self.torch.cuda._sleep(self.cycles)
+            self.start.record()
             output = call()
-            covered = not start.query()
-            stop.record()
-            stop.synchronize()
+            covered = not self.start.query()
+            self.stop.record()
+            self.stop.synchronize()
             del output
             if covered or self.cycles >= MAX_DELAY_CYCLES:
-                return start.elapsed_time(stop) * 1e3, covered
+                return self.start.elapsed_time(self.stop) * 1e3, covered
             self.cycles *= 2
             self.redone += 1
 
-    def samples(self, call: Callable, sampling: dict) -> tuple[list[float], list[bool]]:
-        """Return the samples in µs and, for each, whether the host's work was covered."""
-        values, covered, started = [], [], perf_counter()
-        with quiet_host():
-            while not _enough(values, sampling, started):
-                value, hidden = self.sample(call)
-                values.append(value)
-                covered.append(hidden)
-        return values, covered
 
-    def floors(self, sampling: dict) -> dict[str, float]:
-        """Return the medians in µs of an empty event pair and of a kernel that does nothing."""
-        spin = self.torch.cuda._sleep
-        nothing = {"event_pair": lambda: None, "empty_kernel": lambda: spin(1)}
-        return {name: median(self.samples(call, sampling)[0]) for name, call in nothing.items()}
-
-
-def flags(values: list[float], covered: list[bool] | None = None) -> list[str]:
-    """Return '' or the reason of suspicion for each sample: 'uncovered' host work, or an 'outlier' above the rest."""
+def flagged(values: list[float], flags: list[str]) -> list[str]:
+    """Return the flags with 'outlier' where a sample lies far above the rest; all else that is wrong goes first."""
     middle = median(values)
     limit = middle + OUTLIER_MADS * median(abs(v - middle) for v in values)
-    suspect = ["outlier" if v > limit > middle else "" for v in values]
-    if covered:
-        suspect = ["" if c else "uncovered" for c in covered] if not all(covered) else suspect
-    return suspect
+    return flags if any(flags) else ["outlier" if v > limit > middle else "" for v in values]
+
+
+def trace(call: Callable, synchronize: Callable, calls: int, seconds: float, state: Callable) -> list[dict]:
+    """Run batches of `calls` calls for `seconds` without a pause; return for each {at (s), call (µs), and `state()`}.
+
+    The state of the device is asked for while it still works on the batch.
+    """
+    points, began = [], perf_counter_ns()
+    while not points or points[-1]["at"] < seconds:
+        before = perf_counter_ns()
+        for _ in range(calls):
+            call()
+        during = state()
+        synchronize()
+        now = perf_counter_ns()
+        points.append({"at": (now - began) / 1e9, "call": (now - before) / 1e3 / calls, **during})
+    return points
