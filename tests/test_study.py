@@ -8,7 +8,7 @@ import yaml
 
 from kernelbench import machine
 from kernelbench.errors import InputError
-from kernelbench.study import Study
+from kernelbench.study import Study, load
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
 
@@ -54,6 +54,25 @@ def test_growing_the_study_leaves_order_and_settings_of_the_rest_unchanged(monke
     known = set(small.jobs)
     assert [job for job in large.jobs if job in known] == small.jobs
     assert all(small.settings(job) == large.settings(job) for job in small.jobs)
+
+
+def test_a_mode_that_is_only_for_some_cells_has_no_jobs_at_others(monkeypatch):
+    arm = {"runner": "compile", "skip_guards": True, "diagnoses": "compile", "only": {"softmax": [1024, 4096]}}
+    study = study_with(monkeypatch, modes={**CONFIG["modes"], "compile-arm": arm})
+    of_arm = [job for job in study.jobs if job.mode == "compile-arm"]
+    assert {(job.cell.op, job.cell.size) for job in of_arm} == {("softmax", "1024"), ("softmax", "4096")}
+    assert len(of_arm) == 2 * study.repeats and len(study.jobs) == 1150 + len(of_arm)
+    assert study.settings(of_arm[0])["run"] == {"runner": "compile", "skip_guards": True}
+    with pytest.raises(InputError, match="mode: compile-arm is not known"):
+        study.job("matmul", "float16", "512", "compile-arm", 0)
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "workflow" / "studies").glob("*.yaml")), ids=str)
+def test_the_other_studies_are_accepted_and_file_their_results_apart(path, monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
+    study = load(path)
+    assert study.results == f"results/h200-{path.stem}"
+    assert study.repeats >= 6, "what an exact interval needs"
 
 
 def test_another_seed_is_another_order(monkeypatch):

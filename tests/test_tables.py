@@ -24,7 +24,7 @@ ENVIRONMENT = {
     "software": {"torch": "2", "triton": "3", "cuda": "13", "sources": "abc"},
     "variables": {},
 }
-TIMES = {"eager": 40.0, "eager-control": 40.0, "compile": 20.0, "triton": 80.0}
+TIMES = {"eager": 40.0, "eager-control": 40.0, "compile": 20.0, "triton": 80.0, "compile-arm": 18.0}
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def study(monkeypatch) -> Study:
     """Two sizes of one op and a copy, four modes, five repeats, on a GPU."""
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
     ops = {"softmax": {"rows": 8, "sizes": [512, 1024]}, "copy": {"sizes": ["1MiB"], "modes": ["eager"]}}
-    modes = {mode: CONFIG["modes"][mode] for mode in TIMES}
+    modes = {mode: CONFIG["modes"][mode] for mode in TIMES if mode in CONFIG["modes"]}
     return Study({**CONFIG, "ops": ops, "modes": modes, "repeats": 5, "recorded": []})
 
 
@@ -151,6 +151,40 @@ def test_holm_families_leave_out_controls_and_means(study, tmp_path):
     cells = family[family["mode"] != "eager-control"]
     assert len(cells) == 4
     assert cells.p_holm.min() == pytest.approx(cells.p.min() * 4)
+
+
+def test_a_diagnostic_arm_is_compared_with_what_it_diagnoses_and_in_a_family_of_its_own(study, tmp_path):
+    arm = {"runner": "compile", "skip_guards": True, "diagnoses": "compile", "only": {"softmax": [512]}}
+    study = Study({**study.config, "machine": "h200", "modes": {**study.modes, "compile-arm": arm}})
+    write_records(study, tmp_path)
+    _, speedups, _ = tables(study, tmp_path)
+    of_arm = speedups[(speedups["mode"] == "compile-arm") & (speedups.metric == "device")]
+    assert of_arm[["size", "baseline"]].to_numpy().tolist() == [["512", "compile"]]
+    assert of_arm.p_holm.iloc[0] == of_arm.p.iloc[0]
+    assert of_arm.speedup.iloc[0] == pytest.approx(20 / 18, rel=0.01)
+    family = speedups[(speedups.baseline == "compile") & (speedups.metric == "device") & (speedups["size"] != "all")]
+    judged = family[~family["mode"].isin(["eager-control", "compile-arm"])]
+    assert len(judged) == 4
+    assert judged.p_holm.min() == pytest.approx(judged.p.min() * 4)
+
+
+def test_a_mode_without_a_graph_says_why_and_has_no_speedup_by_it(study, tmp_path):
+    def graph(job, entry):
+        own = job.mode == "compile"
+        entry["graph"] = {"calls": 0 if own else 20, "reason": "graphs of its own" if own else ""}
+        if not own:
+            entry["samples"]["graph"] = entry["samples"]["device"]
+
+    write_records(study, tmp_path, graph)
+    summary, speedups, _ = tables(study, tmp_path)
+    found = row(summary, op="softmax", size="512", mode="compile", metric="graph")
+    assert (found.n, found.status, found.reason) == (0, "unsupported", "graphs of its own")
+    assert row(summary, op="softmax", size="512", mode="compile", metric="device").status == "ok"
+    pair = row(speedups, size="512", mode="compile", baseline="eager", metric="graph")
+    assert (pair.n, pair.status, pair.verdict) == (0, "unsupported", "")
+    other = row(speedups, size="512", mode="triton", baseline="compile", metric="graph")
+    assert (other.status, other.reason) == ("unsupported", "compile: graphs of its own")
+    assert row(speedups, size="512", mode="triton", baseline="eager", metric="graph").verdict == "slower"
 
 
 def fail(status, reason, repeats, mode="compile"):

@@ -28,7 +28,7 @@ CONTROL, TWIN = "eager-control", "eager"
 PROCESS_KEYS = ("start", "timeout")
 PLAN_KEYS = ("only", "diagnoses")
 # Keys that say how a mode is measured, of whatever runner.
-MEASURE_KEYS = ("devices", "flush", *PROCESS_KEYS, *PLAN_KEYS)
+MEASURE_KEYS = ("devices", "flush", "trace_seconds", *PROCESS_KEYS, *PLAN_KEYS)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
 HARNESS = Path("workflow/kernelbench/harness")

@@ -210,11 +210,12 @@ class _Job:
                     series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling)
             for metric, (values, flags) in series.items():
                 record["samples"][metric] = _samples("us", values, timers.flagged(values, flags))
-        if "trace_seconds" in sampling:
+        seconds = self.settings["run"].get("trace_seconds")
+        if seconds:
             with self.phase("trace"):
                 calls = timers.batch(median(series["latency"][0]), timers.TRACE_BATCH)
                 state = provenance.gpu_load if self.on_gpu else dict
-                record["trace"] = timers.trace(call, synchronize, calls, sampling["trace_seconds"], state)
+                record["trace"] = timers.trace(call, synchronize, calls, seconds, state)
         if self.on_gpu:
             record["delay"] = {"cycles": device.cycles, "redone": device.redone}
             record["gpu_after"] = provenance.gpu_state()

@@ -27,7 +27,7 @@ def _kernel(workload: Workload, options: dict) -> Callable:
 
 
 # What `runner` may say in the config; all other keys of a mode are the runner's options, but for these.
-NO_OPTIONS = ("runner", "devices", "flush", "static_inputs")
+NO_OPTIONS = ("runner", "devices", "flush", "trace_seconds", "static_inputs")
 RUNNERS = {"eager": _eager, "compile": _compile, "kernel": _kernel}
 
 # The modules whose import would otherwise fall into the first call; those that a compilation imports only when it
