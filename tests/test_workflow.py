@@ -60,7 +60,7 @@ def test_the_contract_files_are_there(study):
 def test_unsupported_modes_are_rows_with_their_reason(study):
     summary = pd.read_csv(study.path / RESULTS / "summary.csv")
     rows = summary[summary["mode"] == "triton"]
-    assert set(rows.metric) == {"latency", "first_call"}
+    assert set(rows.metric) == {"latency", "throughput", "first_call"}
     assert set(rows.status) == {"unsupported"}
     assert set(rows.reason) == {"needs cuda, this machine is cpu"}
     assert rows.estimate.isna().all()

@@ -41,6 +41,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "gpus": len(environment.get("gpu_uuids", [])),
         "baseline": baseline,
         "metrics": metrics,
+        "timed": list(dict.fromkeys(row["metric"] for row in document["summary"] if row["metric"] not in DERIVED)),
         "primary": metrics[0],
         "deltas": {m: study["equivalence"].get(m, study["equivalence"]["default"]) for m in metrics},
         "environment": environment,
