@@ -81,6 +81,26 @@ def test_a_mode_that_skips_guards_is_right_and_checks_fewer(settings, monkeypatc
     assert entry["compile"]["graphs"] == 1 and entry["compile"]["recompiles"] == 0
 
 
+def test_a_graph_break_is_no_recompilation_and_another_shape_is():
+    script = """
+import torch
+from kernelbench.harness import compiler
+def broken(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return y * 2
+compiled = torch.compile(broken, backend="eager")
+for width in (3, 3, 5):
+    compiled(torch.ones(width))
+    seen = compiler.observe()
+    print(seen["graphs"], seen["graph_breaks"], seen["recompiles"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    first, again, other = ([int(n) for n in line.split()] for line in done.stdout.splitlines())
+    assert first == again == [2, 1, 0], "two graphs, one break between them"
+    assert other[2] == 2, "both parts anew"
+
+
 def test_a_job_of_a_gpu_where_torch_finds_none_says_so(settings):
     entry = measure(settings(device="cuda"))
     assert record.problem(entry) is None

@@ -16,10 +16,11 @@ from kernelbench.harness.provenance import ROOT
 NBSP = "\u00a0"
 
 
-def render(text: Path, machines: list[dict], published: dict) -> str:
+def render(text: Path, machines: list[dict], published: dict, coverage: dict) -> str:
     """Return the text of the Markdown file `text` with everything filled in.
 
-    machines: the numbers of each machine with `figures`, the directory of its figures. A study of how processes start
+    machines: the numbers of each machine with `figures`, the directory of its figures. coverage: what
+    kernelbench.coverage.table returns. A study of how processes start
     is told in a paragraph of its own; it stands for its machine only where there is no other study. A name that the
     data do not have raises InputError: nothing is ever rendered as empty.
     """
@@ -41,7 +42,7 @@ def render(text: Path, machines: list[dict], published: dict) -> str:
     }  # fmt: skip
     try:
         rendered = environment.get_template(text.name).render(
-            machines=_named(shown), start_studies=_named(of_start), published=published
+            machines=_named(shown), start_studies=_named(of_start), published=published, coverage=coverage
         )
     except jinja2.UndefinedError as error:
         raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None

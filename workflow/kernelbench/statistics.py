@@ -5,6 +5,7 @@ Hodges and Lehmann (1963) with the exact signed-rank interval of Hollander, Wolf
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import stats
@@ -13,6 +14,8 @@ CONFIDENCE = 0.95
 SIGNIFICANCE = 0.05
 # The smallest n whose exact signed-rank distribution holds a two-sided 95 % interval.
 HODGES_LEHMANN_MIN_N = 6
+# Fewer values say nothing about groups.
+PEAKS_MIN_N = 5
 # Fewer repeats cannot support a claim of equivalence.
 EQUIVALENT_MIN_N = 5
 
@@ -28,9 +31,9 @@ class Interval:
     p: float
 
 
-def repeat_value(samples: np.ndarray) -> float:
-    """Return the value of a repeat: the logarithm of the median of its samples (positive, any unit)."""
-    return float(np.log(np.median(samples)))
+def repeat_value(samples: np.ndarray) -> np.ndarray:
+    """Return the value of a repeat: the logarithm of the median of its samples (…, samples), positive, any unit."""
+    return np.log(np.median(samples, axis=-1))
 
 
 def interval(logs: np.ndarray) -> Interval:
@@ -42,10 +45,67 @@ def interval(logs: np.ndarray) -> Interval:
     if n < 2:
         return Interval(n, float(np.exp(mean)), np.nan, np.nan, np.nan)
     error = float(np.std(logs, ddof=1)) / np.sqrt(n)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
+    half = _t(n) * error
     # Without spread (memory, say) any difference is sure.
     p = float(2 * stats.t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
     return Interval(n, float(np.exp(mean)), float(np.exp(mean - half)), float(np.exp(mean + half)), p)
+
+
+@cache
+def _t(n: int) -> float:
+    """Return the quantile of Student's t that bounds the confidence interval of n values."""
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+
+
+def speedup(baseline: np.ndarray, mode: np.ndarray) -> Interval:
+    """Return the speedup of a mode over a baseline: (repeats,) values each, in pairs that share a repeat."""
+    return interval(baseline - mode)
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Repeats that fall into two groups: how many are in the lower and in the upper one, and the ratio between them."""
+
+    lower: int
+    upper: int
+    ratio: float
+
+
+def two_peaks(logs: np.ndarray) -> Peaks | None:
+    """Return the two groups that the values of repeats fall into, None where they may well be one.
+
+    They are split at the widest gap between neighbours, wherever it lies: a group can be a single repeat. Two groups
+    where the gap is a larger multiple of the standard deviation within them than in 99.9 % of as many normal values.
+    Fewer than 5 values are never two groups.
+    """
+    ordered = np.sort(np.asarray(logs, dtype=float))
+    n = len(ordered)
+    if n < PEAKS_MIN_N or ordered[0] == ordered[-1]:
+        return None
+    gap, within, lower = (float(found[0]) for found in _widest_gaps(ordered[None]))
+    if gap <= _normal_gap(n) * within:
+        return None
+    lower = int(lower)
+    return Peaks(lower, n - lower, float(np.exp(ordered[lower:].mean() - ordered[:lower].mean())))
+
+
+def _widest_gaps(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each row (draws, n), in rising order: its widest gap, the deviation within what it parts, the split."""
+    gaps = np.diff(ordered, axis=1)
+    split = gaps.argmax(axis=1) + 1
+    is_lower = np.arange(ordered.shape[1]) < split[:, None]
+    squares = np.zeros(len(ordered))
+    for group in (is_lower, ~is_lower):
+        mean = (ordered * group).sum(axis=1) / group.sum(axis=1)
+        squares += ((ordered - mean[:, None]) ** 2 * group).sum(axis=1)
+    return gaps.max(axis=1), np.sqrt(squares / (ordered.shape[1] - 2)), split
+
+
+@cache
+def _normal_gap(n: int) -> float:
+    """Return the 99.9 % quantile of the widest gap over the deviation within, of n normal values: by simulation."""
+    gaps, within, _ = _widest_gaps(np.sort(np.random.default_rng(n).normal(size=(100_000, n)), axis=1))
+    return float(np.quantile(gaps / within, 0.999))
 
 
 def holm(p: np.ndarray) -> np.ndarray:

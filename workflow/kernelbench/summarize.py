@@ -99,6 +99,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "environment": data.environment,
         "ceilings": ceilings,
         "control": controls,
+        "peaks": _peaks(data, speedups),
         "unsettled": _unsettled(data),
         "jobs": jobs.about(data.jobs),
         "summary": _plain(summary),
@@ -149,7 +150,8 @@ def _summary_rows(data: Data, ceilings: dict):
         for metric in data.metrics:
             status, reason = data.status_of(row, metric)
             values = data.values(row, metric)
-            note = reason or _floor_note(data, row, metric)
+            notes = [reason or _floor_note(data, row, metric), "" if values is None else _peaks_note(values)]
+            note = "; ".join(filter(None, notes))
             yield _summary_row(row, metric, MEASURED[metric], values, status, note)
         values = data.values(row, data.device_metric)
         if values is None:
@@ -194,6 +196,12 @@ def _floor_note(data: Data, row: tuple, metric: str) -> str:
     return f"below {FLOOR_FACTOR} times the timer's floor of {floor:.3g} µs" if below else ""
 
 
+def _peaks_note(logs: pd.Series) -> str:
+    """Return a note where the repeats fall into two groups: no interval is honest about those."""
+    found = statistics.two_peaks(logs.to_numpy())
+    return f"two peaks: {found.lower} and {found.upper} repeats, {100 * (found.ratio - 1):.2g} % apart" if found else ""
+
+
 def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
     """Return log speedups by repeat, where both arms of the pair are there."""
     own, other = data.values(row, metric), data.values((*row[:3], baseline), metric)
@@ -232,6 +240,19 @@ def _speedups(data: Data) -> tuple[pd.DataFrame, dict]:
         table.loc[family.index, "p_holm"] = statistics.holm(family.p.to_numpy())
     table["verdict"] = [_verdict(row, controls) for row in table.itertuples()]
     return table, controls
+
+
+def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:
+    """Return the speedups whose pairs fall into two groups, with the speedup of each repeat."""
+    found = []
+    for row in table[(table["size"] != ALL) & (table.n > 0)].itertuples():
+        key = (row.op, row.dtype, row.size, row.mode)
+        pairs = _pairs(data, key, row.baseline, row.metric)
+        if statistics.two_peaks(pairs.to_numpy()):
+            names = ("op", "dtype", "size", "mode", "baseline", "metric")
+            points = [float(f"{s:.6g}") for s in np.exp(pairs)]
+            found.append({**{name: getattr(row, name) for name in names}, "points": points})
+    return found
 
 
 def _comparable(data: Data, row: tuple, baseline: str) -> bool:
@@ -281,6 +302,7 @@ def _row(data, row, baseline, metric, pairs, status, reason) -> list:
         return [*head, 0, *nothing, np.nan, np.nan, "", "", status, reason, *nothing, delta]
     logs = pairs.to_numpy()
     found = statistics.interval(logs)
+    reason = "; ".join(filter(None, [reason, "" if size == ALL else _peaks_note(pairs)]))
     # The cause of a difference needs timers and kernel lists that not every study has; it is empty where unknown.
     return [
         *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status, reason,

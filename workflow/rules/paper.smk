@@ -1,17 +1,34 @@
 # Paper: one text, two papers.
 #
-# needs  paper/ (text, published figures, bibliography, template), summary.json and figures of each machine
+# needs  paper/ (text, published figures, bibliography, template), summary.json and figures of each machine, and the
+#        order of the first of them for what is simulated
 # makes  paper/paper.pdf from the recorded studies alone, results/<machine>/paper.pdf with this machine beside them
 
 
 # Seconds each: on a cluster the login node runs them, and none waits for an allocation.
 localrules:
+    simulate_coverage,
     write_numbers,
     write_numbers_recorded,
     render_paper,
     render_local_paper,
     typeset_paper,
     typeset_local_paper,
+
+
+# Simulate how often the intervals hold the truth.
+rule simulate_coverage:
+    input:
+        study=(recorded_sources + [f"{study.results}/study.yaml"])[0],
+        code=expand("workflow/kernelbench/{module}.py", module=["coverage", "statistics", "study"]),
+    output:
+        "paper/build/coverage.json",
+    log:
+        "paper/build/simulate_coverage.log",
+    conda:
+        "../../envs/environment.yaml"
+    shell:
+        "python workflow/scripts/simulate_coverage.py --study {input.study:q} --output {output:q} > {log:q} 2>&1"
 
 
 # Write what the text says about this machine.
@@ -53,6 +70,7 @@ rule render_paper:
         macros="paper/macros.md",
         code="workflow/kernelbench/paper.py",
         published="paper/published.yaml",
+        coverage="paper/build/coverage.json",
         numbers=expand("{directory}/numbers.json", directory=recorded),
     output:
         "paper/build/paper.md",
@@ -62,7 +80,7 @@ rule render_paper:
         "../../envs/environment.yaml"
     shell:
         "python workflow/scripts/render_paper.py --text {input.text:q} --published {input.published:q}"
-        " --numbers {input.numbers:q} --output {output:q} > {log:q} 2>&1"
+        " --coverage {input.coverage:q} --numbers {input.numbers:q} --output {output:q} > {log:q} 2>&1"
 
 
 use rule render_paper as render_local_paper with:
@@ -71,6 +89,7 @@ use rule render_paper as render_local_paper with:
         macros="paper/macros.md",
         code="workflow/kernelbench/paper.py",
         published="paper/published.yaml",
+        coverage="paper/build/coverage.json",
         numbers=expand("{directory}/numbers.json", directory=[*recorded, study.results]),
     output:
         "results/{machine}/paper/paper.md",

@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument(
         "--numbers", type=Path, nargs="*", required=True, help="numbers.json of each machine, figures/ beside it"
     )
+    parser.add_argument("--coverage", type=Path, required=True, help="coverage.json")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     if not arguments.numbers:
@@ -27,7 +28,8 @@ def main() -> None:
         {**json.loads(path.read_text(encoding="utf-8")), "figures": f"/{path.parent.as_posix()}/figures"}
         for path in arguments.numbers
     ]
-    arguments.output.write_text(render(arguments.text, machines, published), encoding="utf-8")
+    coverage = json.loads(arguments.coverage.read_text(encoding="utf-8"))
+    arguments.output.write_text(render(arguments.text, machines, published, coverage), encoding="utf-8")
 
 
 if __name__ == "__main__":

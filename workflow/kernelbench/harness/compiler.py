@@ -17,7 +17,7 @@ def observe() -> dict:
     return {
         "graphs": counters["stats"]["unique_graphs"],
         "graph_breaks": sum(counters["graph_break"].values()),
-        "recompiles": max(0, counters["frames"]["ok"] - 1),
+        "recompiles": sum(entry.recompile_reason is not None for entry in utils.get_compilation_metrics()),
         "inductor": {k: v for k, v in counters["inductor"].items() if isinstance(v, int)},
         "seconds": {name: total for name, total in totals.items() if total >= NOTABLE_SECONDS},
     }

@@ -223,11 +223,15 @@ class DeviceTimer:
         return sample
 
     def floors(self, count: int) -> dict[str, float]:
-        """Return the medians of `count` samples in µs of an empty event pair and of a kernel that does nothing."""
-        nothing = {"event_pair": lambda: None, "empty_kernel": lambda: self.torch.cuda._sleep(1)}
-        return {
-            name: median(self._sample(call, self.buffer.sum)[0] for _ in range(count)) for name, call in nothing.items()
-        }
+        """Return the medians of `count` samples in µs of an empty event pair and of a kernel that does nothing.
+
+        By the GPU's clock, and for the kernel also by the wall (`launch`): where that is long, the host was slow.
+        """
+        cuda = self.torch.cuda
+        found = {}
+        for name, call in {"event_pair": lambda: None, "empty_kernel": lambda: cuda._sleep(1)}.items():
+            found[name] = median(self._sample(call, self.buffer.sum)[0] for _ in range(count))
+        return {**found, "launch": median(wall(lambda: cuda._sleep(1), cuda.synchronize) * 1e6 for _ in range(count))}
 
     def _sample(self, call: Callable, prepare: Callable) -> tuple[float, bool]:
         """Return (µs, whether the delay covered the host's work); an uncovered one is redone with twice the delay."""

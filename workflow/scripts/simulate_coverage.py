@@ -1,0 +1,23 @@
+"""Simulate how often the intervals of speedups hold the truth."""
+
+import argparse
+import json
+from pathlib import Path
+
+import yaml
+
+from kernelbench.coverage import table
+from kernelbench.errors import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", type=Path, required=True, help="study.yaml, whose order the drift follows")
+    parser.add_argument("--output", type=Path, required=True, help="the coverage as JSON")
+    arguments = parser.parse_args()
+    found = table(yaml.safe_load(arguments.study.read_text(encoding="utf-8")))
+    arguments.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)
