@@ -55,6 +55,7 @@ def document(gpu=True, repeats=10, missing=(), ops=OPS, modes=MODES, dtypes=("fl
         "study": study,
         "environment": {"gpu": {"name": "a GPU"} if gpu else None},
         "ceilings": {dtype: {"memory": rate} for dtype in dtypes},
+        "peaks": [],
         "control": {},
         "summary": summary,
         "speedups": speedups,
@@ -215,3 +216,19 @@ def _horizontal_edges(figure, canvas):
         if artist is not None:
             box = artist.get_window_extent(canvas.get_renderer())
             yield from (box.x0, box.x1)
+
+
+def test_repeats_in_two_peaks_are_dots_without_an_interval():
+    one = document()
+    flagged = {"op": "softmax", "dtype": "float16", "size": OPS["softmax"][0], "mode": "compile", "baseline": "eager"}
+    one["peaks"] = [{**flagged, "metric": "device", "points": [1.1, 1.12, 1.4, 1.41]}]
+    before, after = (figures.speedups(d) for d in (document(), one))
+
+    def drawn(figure):
+        dots = [list(line.get_xdata()) for axis in figure.axes for line in axis.lines if line.get_marker() == "."]
+        bars = [c.get_segments() for axis in figure.axes for c in axis.collections if hasattr(c, "get_segments")]
+        widths = [segment[1][0] - segment[0][0] for segments in bars for segment in segments]
+        return [d for d in dots if d], sum(width > 0 for width in widths)
+
+    assert drawn(before)[0] == [] and drawn(after)[0] == [[1.1, 1.12, 1.4, 1.41]]
+    assert drawn(after)[1] == drawn(before)[1] - 1

@@ -751,3 +751,19 @@ def test_times_near_the_floor_are_marked(document):
     for row in document["summary"]:
         row["reason"] = ""
     assert "†" not in render(document)
+
+
+def test_repeats_in_two_peaks_are_marked_and_counted(recorded):
+    text = render(recorded)
+    document = copy.deepcopy(recorded)
+    rows = [
+        r for r in recorded["speedups"] if (r["baseline"], r["metric"]) == ("eager", "device") and r["size"] != "all"
+    ]
+    flagged = [row for row in rows if "two peaks" in row["reason"] and row["mode"] != CONTROL]
+    of = len([row for row in rows if row["mode"] != CONTROL])
+    assert f"they are {len(flagged)} of {of} by device time" in text
+    assert "&nbsp;‡ |" in text
+    document["peaks"] = []
+    for row in document["speedups"]:
+        row["reason"] = ""
+    assert "‡ repeats" not in render(document) and "&nbsp;‡ |" not in render(document)

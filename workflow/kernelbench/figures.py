@@ -123,10 +123,16 @@ class _Data:
         self.speedups = [row for row in document["speedups"] if row["baseline"] == self.baseline]
         self.metrics = [m for m in TIMES if any(row["metric"] == m for row in self.summary)]
         key = ("op", "dtype", "size", "mode", "metric")
+        peaks = [found for found in document["peaks"] if found["baseline"] == self.baseline]
+        self._points = {tuple(found[k] for k in key): found["points"] for found in peaks}
         self._found = {
             name: {tuple(row[k] for k in key): row for row in rows}
             for name, rows in (("estimate", self.summary), ("speedup", self.speedups))
         }
+
+    def points(self, group: tuple[str, str], size: str, mode: str, metric: str) -> list[float]:
+        """Return the speedup of each repeat where they fall into two peaks, else nothing."""
+        return self._points.get((*group, size, mode, metric), [])
 
     @cached_property
     def groups(self) -> list[tuple[str, str]]:
@@ -430,7 +436,11 @@ def _forest_panel(axis, data: _Data, panel, lines: dict, modes: list[str]) -> No
                 style["marker"] = MEAN
             decided = number[3] in ("faster", "slower")
             face = style["color"] if decided else "white"
-            _bars(axis, [number[0]], [y], [number], "x", markerfacecolor=face, **style)
+            points = data.points(group, size, mode, metric)
+            # No interval is honest about two peaks: the repeats themselves stand in its place.
+            axis.plot(points, [y] * len(points), ".", color=style["color"], markersize=1.5)
+            shown = (number[0],) * 3 if points else number
+            _bars(axis, [number[0]], [y], [shown], "x", markerfacecolor=face, **style)
 
 
 def _deltas(data: _Data) -> dict[str, float]:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from kernelbench.statistics import CONFIDENCE
 from kernelbench.study import CONTROL, PROCESS_KEYS, TWIN
-from kernelbench.summarize import ALL, DERIVED, FLOOR_FACTOR
+from kernelbench.summarize import ALL, DERIVED, FLOOR_FACTOR, PEAKS_NOTE
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -59,6 +59,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "overall": {m: _overall(document, baseline, m) for m in metrics},
         "ceilings": _ceilings(document),
         "control": _control(document, metrics),
+        "peaks": _peaks(document, baseline, metrics),
         "noise": _noise(ops, metrics),
         "unsteady_factor": UNSTEADY_FACTOR,
         "turns": _turns(ops, metrics),
@@ -302,6 +303,17 @@ def _overall(document: dict, baseline: str, metric: str) -> dict:
             "worst": min(own, key=lambda row: row["speedup"]),
         }
     return {mode: found[mode] for mode in document["study"]["modes"] if mode in found}
+
+
+def _peaks(document: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return by metric how many speedups over the baseline have repeats in two peaks; only those that have some."""
+    found = {}
+    for metric in metrics:
+        rows = [row for row in _speedups(document, baseline=baseline, metric=metric) if row["size"] != ALL and row["n"]]
+        flagged = [row for row in rows if PEAKS_NOTE in row["reason"]]
+        if flagged:
+            found[metric] = {"flagged": len(flagged), "of": len(rows)}
+    return found
 
 
 def _ceilings(document: dict) -> dict:

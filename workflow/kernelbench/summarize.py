@@ -33,6 +33,7 @@ SPEEDUPS = (
 STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
+PEAKS_NOTE = "two peaks"
 ALL = "all"
 WORK = ["work.flops", "work.bytes", "work.bound"]
 
@@ -199,7 +200,9 @@ def _floor_note(data: Data, row: tuple, metric: str) -> str:
 def _peaks_note(logs: pd.Series) -> str:
     """Return a note where the repeats fall into two groups: no interval is honest about those."""
     found = statistics.two_peaks(logs.to_numpy())
-    return f"two peaks: {found.lower} and {found.upper} repeats, {100 * (found.ratio - 1):.2g} % apart" if found else ""
+    return (
+        f"{PEAKS_NOTE}: {found.lower} and {found.upper} repeats, {100 * (found.ratio - 1):.2g} % apart" if found else ""
+    )
 
 
 def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
