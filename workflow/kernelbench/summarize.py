@@ -12,6 +12,7 @@ import pandas as pd
 import yaml
 
 from kernelbench import jobs, statistics
+from kernelbench.causes import Causes
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, TWIN, cells_of, diagnosed, modes_of
 
@@ -78,6 +79,11 @@ class Data:
             return "unsupported", self.no_graph[row]
         return status, reason
 
+    def delta(self, metric: str) -> float:
+        """Return the margin of equivalence of a metric."""
+        margins = self.study["equivalence"]
+        return margins.get(metric, margins["default"])
+
     def values(self, row: tuple, metric: str) -> pd.Series | None:
         """Return the log value by repeat of a (op, dtype, size, mode), None where there is nothing to estimate."""
         if self.status[row][0] == "incorrect":
@@ -93,6 +99,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
     machine = data.study["machine"]
     summary = pd.DataFrame(_summary_rows(data, ceilings), columns=SUMMARY.split()[1:])
     speedups, controls = _speedups(data)
+    reasons = _reasons(data, speedups)
     summary.insert(0, "machine", machine)
     speedups.insert(0, "machine", machine)
     document = {
@@ -101,6 +108,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "ceilings": ceilings,
         "control": controls,
         "peaks": _peaks(data, speedups),
+        "causes": reasons,
         "unsettled": _unsettled(data),
         "jobs": jobs.about(data.jobs),
         "summary": _plain(summary),
@@ -258,16 +266,23 @@ def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:
     return found
 
 
+def _reasons(data: Data, table: pd.DataFrame) -> list[dict]:
+    """Fill the column `cause` of the speedups, and return what says so: the row's names, cause and evidence."""
+    found, causes = [], Causes(data, table)
+    for row in table[table["size"] != ALL].itertuples():
+        cause = causes.of((row.op, row.dtype, row.size), row.mode, row.baseline, row.metric)
+        if cause:
+            table.loc[row.Index, "cause"] = cause.cause
+            names = ("op", "dtype", "size", "mode", "baseline", "metric")
+            found.append({**{name: getattr(row, name) for name in names}, **vars(cause)})
+    return found
+
+
 def _comparable(data: Data, row: tuple, baseline: str) -> bool:
     """Say whether a mode at a cell has a speedup over `baseline`; a diagnostic arm only over what it diagnoses."""
     *cell, mode = row
     allowed = [diagnosed(data.study, mode)] if diagnosed(data.study, mode) else data.study["baselines"]
     return mode != baseline and baseline in allowed and (*cell, baseline) in data.status
-
-
-def _delta(data: Data, metric: str) -> float:
-    margins = data.study["equivalence"]
-    return margins.get(metric, margins["default"])
 
 
 def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
@@ -298,7 +313,7 @@ def _all_rows(data: Data, baseline: str, metric: str):
 
 def _row(data, row, baseline, metric, pairs, status, reason) -> list:
     op, dtype, size, mode = row
-    delta = _delta(data, metric)
+    delta = data.delta(metric)
     head = [op, dtype, size, mode, baseline, metric]
     if pairs is None:
         nothing = [np.nan] * 3
@@ -306,7 +321,6 @@ def _row(data, row, baseline, metric, pairs, status, reason) -> list:
     logs = pairs.to_numpy()
     found = statistics.interval(logs)
     reason = "; ".join(filter(None, [reason, "" if size == ALL else _peaks_note(pairs)]))
-    # The cause of a difference needs timers and kernel lists that not every study has; it is empty where unknown.
     return [
         *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status, reason,
         *statistics.hodges_lehmann(logs), delta,
@@ -321,7 +335,7 @@ def _controls(table: pd.DataFrame, data: Data) -> dict:
         logs = np.abs(np.log(arm[(arm["size"] != ALL) & arm.speedup.notna()].speedup))
         if len(logs):
             p95 = float(np.expm1(np.quantile(logs, 0.95)))
-            controls[metric] = {"cells": len(logs), "p95": p95, "supports_delta": p95 <= _delta(data, metric)}
+            controls[metric] = {"cells": len(logs), "p95": p95, "supports_delta": p95 <= data.delta(metric)}
     return controls
 
 

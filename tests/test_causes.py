@@ -1,0 +1,116 @@
+"""Causes: each is planted in records, and found with what says so."""
+
+import pytest
+from records import row, small_study, tables, write_records
+
+from kernelbench.causes import _listed, _short
+
+SAME = [{"name": "gemm", "count": 1.0, "time": 30.0}]
+OTHER = [{"name": "fused", "count": 1.0, "time": 15.0}]
+COPIED = [*SAME, {"name": "Memcpy DtoD (Device -> Device)", "count": 2.0, "time": 40.0}]
+
+
+@pytest.fixture
+def study(monkeypatch):
+    return small_study(monkeypatch)
+
+
+def planted(device: float, host: float, kernels: list, change=lambda job, entry: None):
+    """Return a change of records: compile takes `device` and `host` times eager's 40 and 20 µs, and waits for both."""
+
+    def plant(job, entry):
+        factors = (device, host) if job.mode == "compile" else (1, 1)
+        jitter = entry["samples"]["first_call"]["values"][0] * 10 / TIME[job.mode]
+        times = {"device": 40 * factors[0] * jitter, "host": 20 * factors[1] * jitter}
+        times |= {metric: times["device"] + times["host"] for metric in ("latency", "event", "throughput")}
+        for metric, time in times.items():
+            entry["samples"][metric] = {"unit": "us", "values": [time], "flags": [""]}
+        entry["memory"] = {"inputs": 0, "peak": 0, "between_calls": 0, "graph_pools": 0}
+        entry["generated_code"] = "a"
+        entry["held_back"] = {"single": {}, "many": {}}
+        if job.repeat == 0:
+            listed = kernels if job.mode == "compile" else SAME
+            entry["profile"] = {"kernels": listed, "checked": True}
+        change(job, entry)
+
+    return plant
+
+
+TIME = {"eager": 40.0, "eager-control": 40.0, "compile": 20.0, "triton": 80.0}
+
+
+def only(modes, **keys):
+    """Return a change that gives the records of some modes these entries."""
+
+    def change(job, entry):
+        if job.mode in modes:
+            entry.update(keys)
+
+    return change
+
+
+def tuned(job, entry):
+    if job.mode == "compile" and job.repeat > 2:
+        entry["generated_code"] = "b"
+        entry["samples"]["device"]["values"] = [value * 1.1 for value in entry["samples"]["device"]["values"]]
+
+
+HELD = {"single": {"power cap": 9.0}, "many": {}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "plant", "cause", "evidence"),
+    [
+        ("device", planted(0.5, 1, OTHER), "kernel", "gemm 30 µs and fused 15 µs"),
+        ("device", planted(2, 1, COPIED), "graph input copy", "copies 0 and 40 µs"),
+        ("device", planted(2, 1, SAME), "unexplained", "the same kernels: gemm 30 µs"),
+        ("device", planted(2, 1, SAME, only({"compile"}, held_back=HELD)), "clocks", "held back in compile alone"),
+        ("device", planted(2, 1, SAME, only({"eager"}, held_back=HELD)), "unexplained", "the same kernels"),
+        ("device", planted(2, 1, SAME, only({"eager", "compile"}, held_back=HELD)), "unexplained", "the same kernels"),
+        ("device", planted(2, 1, SAME, tuned), "autotune", "repeats with other generated code differ"),
+        ("device", planted(2, 1, OTHER, only({"compile"}, profile=None)), "unexplained", "not profiled"),
+        ("host", planted(1, 3, SAME), "host", "the call returns after 27.4 and 82.2 µs"),
+        ("latency", planted(1, 3, SAME), "host", "the call returns after 27.4 and 82.2 µs"),
+        ("latency", planted(0.5, 1, OTHER), "kernel", "gemm"),
+        ("latency", planted(0.75, 3, OTHER), "host", "the call returns after"),
+        ("throughput", planted(0.25, 1.5, OTHER), "kernel", "device"),
+        ("first_call", planted(1, 1, SAME), "compilation", "first call"),
+    ],
+)
+def test_a_planted_cause_is_found(study, tmp_path, metric, plant, cause, evidence):
+    def change(job, entry):
+        plant(job, entry)
+        if entry.get("profile") is None:
+            entry.pop("profile", None)
+
+    write_records(study, tmp_path, change)
+    _, speedups, document = tables(study, tmp_path)
+    wanted = {"op": "softmax", "size": "512", "mode": "compile", "baseline": "eager", "metric": metric}
+    assert row(speedups, **wanted).verdict in ("faster", "slower")
+    assert row(speedups, **wanted).cause == cause
+    (said,) = [c for c in document["causes"] if all(c[key] == value for key, value in wanted.items())]
+    assert said["cause"] == cause and evidence in said["evidence"]
+
+
+def test_what_does_not_differ_has_no_cause(study, tmp_path):
+    write_records(study, tmp_path, planted(1, 3, SAME))
+    _, speedups, _ = tables(study, tmp_path)
+    wanted = {"op": "softmax", "size": "512", "mode": "compile", "baseline": "eager"}
+    assert row(speedups, **wanted, metric="device").verdict == "equivalent"
+    assert row(speedups, **wanted, metric="device").cause == ""
+    control = speedups[(speedups["mode"] == "eager-control") & (speedups.baseline == "eager")]
+    assert set(control.cause) == {""}
+
+
+def test_without_a_timer_of_the_host_no_cause_is_given(study, tmp_path):
+    write_records(study, tmp_path)
+    _, speedups, document = tables(study, tmp_path)
+    assert set(speedups.cause) == {""} and document["causes"] == []
+
+
+def test_kernels_are_named_without_templates():
+    name = "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::Half, (a::B)2>(c10::Half*, int)"
+    assert _short(name) == "cunn_SoftMaxForward"
+    assert _short("triton_red_fused__softmax_0") == "triton_red_fused__softmax_0"
+    many = [{"name": f"k{i}", "count": 2.0, "time": float(i)} for i in range(5)]
+    assert _listed(many) == "2 × k4 4 µs + 2 × k3 3 µs + 2 × k2 2 µs + 2 more"

@@ -1,0 +1,164 @@
+"""Causes: why a mode is faster or slower than its baseline, as far as timers and kernels can tell.
+
+| cause | where |
+| --- | --- |
+| `kernel` | the device's time differs, and the kernels by name or number |
+| `graph input copy` | it differs mostly by the copies that a CUDA graph makes of its inputs |
+| `clocks` | it differs with the same kernels, and the slower arm alone had its clocks held back |
+| `autotune` | it differs with the same kernels, and so do repeats of other generated code |
+| `host` | a call waits for the host: the device's time does not differ that way, the host's does |
+| `compilation` | of the first call: a mode that compiles |
+| `graph pool` | of the memory: that of a CUDA graph is kept |
+
+Else a difference is `unexplained`. A study without the timer `host` has no causes.
+"""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+DECIDED = ("faster", "slower")
+# A part explains a difference that has its sign where it is at least this share of it.
+EXPLAINS = 0.5
+# Clocks count as held back in an arm where they were in more than half of its repeats.
+HELD_BACK = 0.5
+COPY = re.compile(r"memcpy|copy", re.IGNORECASE)
+UNEXPLAINED = "unexplained"
+# Which timers' clocks are looked at: those of single calls, or of many.
+WATCHED = {"device": "single", "latency": "single", "event": "single", "throughput": "many", "graph": "many"}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause, and what says so."""
+
+    cause: str
+    evidence: str
+
+
+class Causes:
+    """Finds causes in the measurements of a study (summarize.Data) and its table of speedups with verdicts."""
+
+    def __init__(self, data, table: pd.DataFrame):
+        self.data = data
+        key = ["op", "dtype", "size", "mode", "baseline", "metric"]
+        self.verdicts = table.set_index(key).verdict.to_dict()
+        self.arms = {row: jobs for row, jobs in data.jobs.groupby(["op", "dtype", "size", "mode"])}
+
+    def of(self, cell: tuple, mode: str, baseline: str, metric: str) -> Cause | None:
+        """Return the cause of a difference at cell (op, dtype, size), None where there is none to explain."""
+        if "host" not in self.data.metrics or self.verdicts[*cell, mode, baseline, metric] not in DECIDED:
+            return None
+        arms = (*cell, baseline), (*cell, mode)
+        if metric == "first_call":
+            return self._first_call(*arms)
+        if metric == "peak_memory":
+            return self._memory(*arms)
+        if metric == "host":
+            return Cause("host", f"the call returns after {self._times(*arms, metric)}")
+        if metric in ("device", "graph"):
+            return self._device(*arms, metric)
+        return self._waited(*arms, metric)
+
+    def _waited(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+        """Return the cause of a difference in a time that has a part of the host and one of the device."""
+        whole = self._difference(baseline, mode, metric)
+        parts = {
+            part: self._difference(baseline, mode, part) if self._decided(baseline, mode, part) else 0.0
+            for part in ("host", "device")
+        }
+        part = max(parts, key=lambda name: parts[name] / whole)
+        if parts[part] / whole < EXPLAINS:
+            return Cause(UNEXPLAINED, f"{metric} {self._times(baseline, mode, metric)}")
+        if part == "host":
+            return Cause("host", f"the call returns after {self._times(baseline, mode, 'host')}")
+        return self._device(baseline, mode, "device")
+
+    def _device(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+        """Return the cause of a difference in the device's time."""
+        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        times = f"{metric} {self._times(baseline, mode, metric)}"
+        if None in kernels:
+            return Cause(UNEXPLAINED, f"{times}; not profiled")
+        copies = [sum(k["time"] for k in listed if COPY.search(k["name"])) for listed in kernels]
+        difference = self._difference(baseline, mode, metric)
+        if copies[1] != copies[0] and (copies[1] - copies[0]) / difference >= EXPLAINS:
+            return Cause("graph input copy", f"{times}; copies {copies[0]:.3g} and {copies[1]:.3g} µs")
+        counts = [{k["name"]: k["count"] for k in listed} for listed in kernels]
+        if counts[0] != counts[1]:
+            return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
+        held = [self._held_back(arm, metric) for arm in (baseline, mode)]
+        slower = 1 if difference > 0 else 0
+        if held[slower] and not held[1 - slower]:
+            return Cause("clocks", f"{times}; held back in {(baseline, mode)[slower][-1]} alone")
+        if any(self._tuned_apart(arm, metric) for arm in (baseline, mode)):
+            return Cause("autotune", f"{times}; repeats with other generated code differ")
+        return Cause(UNEXPLAINED, f"{times}; the same kernels: {_listed(kernels[0])}")
+
+    def _first_call(self, baseline: tuple, mode: tuple) -> Cause:
+        entries = self.data.study["modes"]
+        times = f"first call {self._times(baseline, mode, 'first_call', 's')}"
+        if any(entries[arm[-1]]["runner"] != "eager" for arm in (baseline, mode)):
+            return Cause("compilation", times)
+        return Cause(UNEXPLAINED, times)
+
+    def _memory(self, baseline: tuple, mode: tuple) -> Cause:
+        pools = [float(self.arms[arm]["memory.graph_pools"].median()) / 2**20 for arm in (baseline, mode)]
+        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        if pools[0] != pools[1]:
+            return Cause("graph pool", f"graphs keep {pools[0]:.3g} and {pools[1]:.3g} MiB")
+        if None not in kernels and kernels[0] != kernels[1]:
+            return Cause("kernel", f"{_listed(kernels[0])} and {_listed(kernels[1])}")
+        return Cause(UNEXPLAINED, "the same kernels and no graphs")
+
+    def _decided(self, baseline: tuple, mode: tuple, metric: str) -> bool:
+        return self.verdicts.get((*mode, baseline[-1], metric)) in DECIDED
+
+    def _time(self, arm: tuple, metric: str) -> float:
+        return float(np.exp(self.data.values(arm, metric).mean()))
+
+    def _difference(self, baseline: tuple, mode: tuple, metric: str) -> float:
+        """Return how much longer the mode takes, in the metric's unit."""
+        return self._time(mode, metric) - self._time(baseline, metric)
+
+    def _times(self, baseline: tuple, mode: tuple, metric: str, unit: str = "µs") -> str:
+        return f"{self._time(baseline, metric):.3g} and {self._time(mode, metric):.3g} {unit}"
+
+    def _kernels(self, arm: tuple) -> list[dict] | None:
+        """Return the kernels that one call launches, None where they were not counted or the counts did not add up."""
+        jobs = self.arms[arm]
+        profiled = jobs[jobs["profile.checked"].eq(True)]
+        return json.loads(profiled["profile.kernels"].iloc[0]) if len(profiled) else None
+
+    def _held_back(self, arm: tuple, metric: str) -> bool:
+        columns = [c for c in self.data.jobs if c.startswith(f"held_back.{WATCHED[metric]}.")]
+        return bool((self.arms[arm][columns].fillna(0) > 0).any(axis=1).mean() > HELD_BACK)
+
+    def _tuned_apart(self, arm: tuple, metric: str) -> bool:
+        """Say whether repeats of an arm with other generated code have other times, beyond δ."""
+        codes = self.arms[arm].set_index("repeat").generated_code
+        times = self.data.values(arm, metric)
+        groups = times.groupby(codes.reindex(times.index)).mean()
+        return len(groups) > 1 and float(np.ptp(groups)) > np.log1p(self.data.delta(metric))
+
+
+def _listed(kernels: list[dict], most: int = 3) -> str:
+    """Return kernels in words, those that take longest first: their names without templates, count and time."""
+    names = Counter()
+    for kernel in sorted(kernels, key=lambda k: -k["time"])[:most]:
+        count = f"{kernel['count']:g} × " if kernel["count"] != 1 else ""
+        names[f"{count}{_short(kernel['name'])} {kernel['time']:.3g} µs"] += 1
+    more = len(kernels) - most
+    return " + ".join(names) + (f" + {more} more" if more > 0 else "")
+
+
+def _short(name: str) -> str:
+    """Return a kernel's name without namespaces, template arguments and parameters."""
+    bare = re.sub(r"\(anonymous namespace\)::", "", name)
+    while (shorter := re.sub(r"<[^<>]*>|\([^()]*\)", "", bare)) != bare:
+        bare = shorter
+    return bare.rpartition("::")[2].removeprefix("void ").strip()
