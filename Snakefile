@@ -38,7 +38,7 @@ for name in lanes.resources():
 # What the jobs inherit: the GPUs by their UUIDs, and the run that the processes that it starts must not outlive.
 os.environ |= environment(study.device) | {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
-recorded_sources = [f"results/recorded/{name}/study.yaml" for name in study.recorded]
+recorded_data = [f"results/recorded/{name}" for name in study.recorded]
 
 
 report: "workflow/report/workflow.rst"
@@ -53,6 +53,7 @@ wildcard_constraints:
 include: "workflow/rules/plan.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/gate.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
 

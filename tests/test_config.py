@@ -42,6 +42,7 @@ BAD = {
     "list for a mapping": ({"modes": ["eager"]}, 'modes: ["eager"] is not allowed'),
     "machine with spaces": ({"machine": "my gpu"}, 'machine: "my gpu" is not allowed; allowed: auto, cpu, or'),
     "unknown recorded study": ({"recorded": ["h2000"]}, "recorded: h2000 is not known (did you mean"),
+    "text for a draft": ({"draft": "yes"}, 'draft: "yes" is not allowed; allowed: true or false'),
     "zero seconds": ({"sampling.max_seconds": 0}, "sampling.max_seconds: 0 is not allowed; allowed: a number above 0"),
     "misspelt required key": ({"repeats": None, "repeat": 3}, "repeat is not a known key (did you mean repeats?)"),
     "no repeats": ({"repeats": None}, "repeats is missing; allowed: an integer from 1 to 1000"),

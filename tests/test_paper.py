@@ -83,7 +83,7 @@ def machine(document: dict, local: bool = False) -> dict:
 
 def render(*documents: dict) -> str:
     machines = [machine(document, local=place > 0) for place, document in enumerate(documents)]
-    return paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE)
+    return paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE, [])
 
 
 def section(text: str, title: str) -> str:
@@ -382,7 +382,7 @@ def test_the_start_of_processes_is_that_of_the_study(study, words, document):
 def test_the_study_of_starts_is_a_paragraph_and_no_machine(document, start_study):
     machines = [machine(started("warm")(document)), machine(start_study)]
     alone = render(document)
-    text = paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE)
+    text = paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE, [])
     for title in ("The question", "Machines", "Overview", "Softmax", "The published figures {", "Conclusion"):
         assert section(text, title) == section(alone, title)
     assert "h200-start" not in alone and text.count("h200-start") == 1
@@ -405,7 +405,7 @@ def test_the_study_of_starts_is_a_paragraph_and_no_machine(document, start_study
 def test_first_calls_say_how_those_of_new_processes_differ(document, start_study):
     def first_calls(other: dict) -> str:
         machines = [machine(started("warm")(document)), machine(other)]
-        text = paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE)
+        text = paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE, [])
         return section(text, "What the first call costs").replace("\u00a0", " ")
 
     assert "forked" not in first_calls(start_study)
@@ -423,7 +423,7 @@ def test_the_study_of_starts_stands_for_its_machine_where_there_is_no_other(star
     document = copy.deepcopy(start_study)
     fail(document, "oom", "out of memory", mode="triton", op="softmax", size="1024")
     rows(document, mode="eager", op="matmul", metric="latency", baseline="eager-fresh")[0].update(n=7)
-    text = paper.render(ROOT / "paper" / "paper.md", [machine(document, local=True)], PUBLISHED, COVERAGE)
+    text = paper.render(ROOT / "paper" / "paper.md", [machine(document, local=True)], PUBLISHED, COVERAGE, [])
     line = next(line for line in section(text, "Limits").splitlines() if line.startswith("By latency, "))
     assert "17 are not told apart and 1 has no verdict" in line
     assert line.endswith(f"as a forked one (n = 7 to {REPEATS}).")
@@ -431,7 +431,7 @@ def test_the_study_of_starts_stands_for_its_machine_where_there_is_no_other(star
     assert not re.search(LEFTOVERS, text), re.search(f".*({LEFTOVERS}).*", text)[0]
     typeset(checkout, text)
     fail(document, "crashed", "exit code 1", mode={"eager", "compile", "triton"})
-    text = paper.render(ROOT / "paper" / "paper.md", [machine(document), machine(document)], PUBLISHED, COVERAGE)
+    text = paper.render(ROOT / "paper" / "paper.md", [machine(document), machine(document)], PUBLISHED, COVERAGE, [])
     assert "By device time, with δ = 1\u00a0%, all 18 have no verdict." in section(text, "Limits")
 
 
@@ -520,7 +520,7 @@ def test_unknown_name_fails_with_one_line(name, recorded, tmp_path):
     text = tmp_path / "paper.md"
     text.write_text("Fine.\n{{ " + name + " }}\n", encoding="utf-8")
     with pytest.raises(InputError) as error:
-        paper.render(text, [machine(recorded)], PUBLISHED, COVERAGE)
+        paper.render(text, [machine(recorded)], PUBLISHED, COVERAGE, [])
     assert str(error.value).startswith("paper.md: ") and "missing" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -528,7 +528,7 @@ def test_unknown_name_fails_with_one_line(name, recorded, tmp_path):
 def test_wrong_syntax_fails_with_one_line(recorded, tmp_path):
     (tmp_path / "paper.md").write_text("Fine.\n{% if %}\n", encoding="utf-8")
     with pytest.raises(InputError, match="line 2"):
-        paper.render(tmp_path / "paper.md", [machine(recorded)], PUBLISHED, COVERAGE)
+        paper.render(tmp_path / "paper.md", [machine(recorded)], PUBLISHED, COVERAGE, [])
 
 
 def test_source_has_one_sentence_per_line():
@@ -767,3 +767,15 @@ def test_repeats_in_two_peaks_are_marked_and_counted(recorded):
     for row in document["speedups"]:
         row["reason"] = ""
     assert "‡ repeats" not in render(document) and "&nbsp;‡ |" not in render(document)
+
+
+def test_a_paper_on_data_with_defects_is_a_draft_on_each_page(recorded, checkout):
+    line = "results/recorded/h200: warm-up did not settle: softmax/float16/512/compile/3; repair: rm x"
+    text = paper.render(ROOT / "paper" / "paper.md", [machine(recorded)], PUBLISHED, COVERAGE, [line])
+    assert "**This is a draft.** The gate (`snakemake check`) finds 1 defect in its data" in text
+    assert "- results/recorded/h200: warm-up did not settle: softmax/float16/512/compile/3.\n" in text
+    pages = pypdf.PdfReader(typeset(checkout, text)).pages
+    assert all("DRAFT" in page.extract_text() for page in pages)
+    assert not any(
+        "DRAFT" in page.extract_text() for page in pypdf.PdfReader(typeset(checkout, render(recorded))).pages
+    )

@@ -16,13 +16,13 @@ from kernelbench.harness.provenance import ROOT
 NBSP = "\u00a0"
 
 
-def render(text: Path, machines: list[dict], published: dict, coverage: dict) -> str:
+def render(text: Path, machines: list[dict], published: dict, coverage: dict, defects: list[str]) -> str:
     """Return the text of the Markdown file `text` with everything filled in.
 
-    machines: the numbers of each machine with `figures`, the directory of its figures. coverage: what
-    kernelbench.coverage.table returns. A study of how processes start
-    is told in a paragraph of its own; it stands for its machine only where there is no other study. A name that the
-    data do not have raises InputError: nothing is ever rendered as empty.
+    machines: the numbers of each machine with `figures`, the directory of its figures. A study of how processes start
+    is told in a paragraph of its own; it stands for its machine only where there is no other study. coverage: what
+    kernelbench.coverage.table returns. defects: what the gate found, a line each; with any the paper is a draft. A
+    name that the data do not have raises InputError: nothing is ever rendered as empty.
     """
     of_start = [machine for machine in machines if machine["start_pairs"]]
     shown = [machine for machine in machines if not machine["start_pairs"]] or of_start
@@ -42,7 +42,11 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict) ->
     }  # fmt: skip
     try:
         rendered = environment.get_template(text.name).render(
-            machines=_named(shown), start_studies=_named(of_start), published=published, coverage=coverage
+            machines=_named(shown),
+            start_studies=_named(of_start),
+            published=published,
+            coverage=coverage,
+            defects=defects,
         )
     except jinja2.UndefinedError as error:
         raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None

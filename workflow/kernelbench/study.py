@@ -73,13 +73,14 @@ class Study:
         label, self.device = machine.resolve(config["machine"], here)
         self.machine = f"{label}-{config['study']}" if "study" in config else label
         # What the paper shows besides is no part of what is measured, nor of study.yaml; the study is in the label.
-        own = {key: value for key, value in config.items() if key not in ("presets", "recorded", "study")}
+        own = {key: value for key, value in config.items() if key not in ("presets", "recorded", "study", "draft")}
         merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
             _validate(layer)
             _check_ops(layer)
         _check_only(own)
         self.recorded = config.get("recorded", [])
+        self.draft = config.get("draft", False)
         _check_recorded(self.recorded)
         self.config = {**merged, "machine": self.machine}
         self.modes = merged["modes"]

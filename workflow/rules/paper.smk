@@ -1,7 +1,7 @@
 # Paper: one text, two papers.
 #
-# needs  paper/ (text, published figures, bibliography, template), summary.json and figures of each machine, and the
-#        order of the first of them for what is simulated
+# needs  paper/ (text, published figures, bibliography, template), summary.json, figures and defects of each machine,
+#        and the order of the first of them for what is simulated
 # makes  paper/paper.pdf from the recorded studies alone, results/<machine>/paper.pdf with this machine beside them
 
 
@@ -19,7 +19,7 @@ localrules:
 # Simulate how often the intervals hold the truth.
 rule simulate_coverage:
     input:
-        study=(recorded_sources + [f"{study.results}/study.yaml"])[0],
+        study="{}/study.yaml".format([*recorded_data, study.results][0]),
         code=expand("workflow/kernelbench/{module}.py", module=["coverage", "statistics", "study"]),
     output:
         "paper/build/coverage.json",
@@ -72,6 +72,7 @@ rule render_paper:
         published="paper/published.yaml",
         coverage="paper/build/coverage.json",
         numbers=expand("{directory}/numbers.json", directory=recorded),
+        defects=expand("{directory}/defects.json", directory=recorded),
     output:
         "paper/build/paper.md",
     log:
@@ -80,7 +81,8 @@ rule render_paper:
         "../../envs/environment.yaml"
     shell:
         "python workflow/scripts/render_paper.py --text {input.text:q} --published {input.published:q}"
-        " --coverage {input.coverage:q} --numbers {input.numbers:q} --output {output:q} > {log:q} 2>&1"
+        " --coverage {input.coverage:q} --numbers {input.numbers:q} --defects {input.defects:q}"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 use rule render_paper as render_local_paper with:
@@ -91,6 +93,7 @@ use rule render_paper as render_local_paper with:
         published="paper/published.yaml",
         coverage="paper/build/coverage.json",
         numbers=expand("{directory}/numbers.json", directory=[*recorded, study.results]),
+        defects=expand("{directory}/defects.json", directory=[*recorded, study.results]),
     output:
         "results/{machine}/paper/paper.md",
     log:

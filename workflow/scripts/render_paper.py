@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument(
         "--numbers", type=Path, nargs="*", required=True, help="numbers.json of each machine, figures/ beside it"
     )
+    parser.add_argument("--defects", type=Path, nargs="*", required=True, help="defects.json of each machine")
     parser.add_argument("--coverage", type=Path, required=True, help="coverage.json")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
@@ -29,7 +30,9 @@ def main() -> None:
         for path in arguments.numbers
     ]
     coverage = json.loads(arguments.coverage.read_text(encoding="utf-8"))
-    arguments.output.write_text(render(arguments.text, machines, published, coverage), encoding="utf-8")
+    defects = [line for path in arguments.defects for line in json.loads(path.read_text(encoding="utf-8"))]
+    text = render(arguments.text, machines, published, coverage, defects)
+    arguments.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

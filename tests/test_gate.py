@@ -1,0 +1,164 @@
+"""The gate: each defect that it knows is planted in a copy of good data, and found with its repair."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from records import small_study, tables, write_records
+
+from kernelbench.gate import Gate
+
+ROOT = Path(__file__).parents[1]
+HELD = "held_back.single.power cap"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    """A recorded study without a defect."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        study = small_study(monkeypatch)
+    directory = tmp_path_factory.mktemp("gate") / "results" / "recorded" / "h200"
+    write_records(study, directory)
+    tables(study, directory)
+    change_environment(directory, commit="abc")
+    return directory
+
+
+@pytest.fixture
+def data(good, tmp_path) -> Path:
+    """A copy of it to break."""
+    return Path(shutil.copytree(good, tmp_path / "results" / "recorded" / "h200"))
+
+
+def change_environment(directory: Path, **keys) -> None:
+    path = directory / "environment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
+
+
+def change_jobs(directory: Path, change) -> None:
+    """Replace the jobs by what `change` makes of them."""
+    path = directory / "jobs.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
+
+
+def is_job(jobs: pd.DataFrame, **wanted) -> pd.Series:
+    return (jobs[list(wanted)] == list(wanted.values())).all(axis=1)
+
+
+def put(column: str, value, **wanted):
+    """Return a change that gives some jobs, by default one, another value."""
+
+    def change(jobs: pd.DataFrame) -> pd.DataFrame:
+        which = is_job(jobs, **(wanted or {"op": "softmax", "size": "512", "mode": "compile", "repeat": 3}))
+        assert which.any()
+        column_now = jobs[column] if column in jobs else pd.Series(None, jobs.index, dtype=object)
+        return jobs.assign(**{column: column_now.mask(which, value)})
+
+    return change
+
+
+def without(**wanted):
+    return lambda jobs: jobs[~is_job(jobs, **wanted)]
+
+
+def apart(jobs: pd.DataFrame) -> pd.DataFrame:
+    """One job measured again alone, at the end of its repeat."""
+    which = is_job(jobs, op="softmax", size="512", mode="compile", repeat=3)
+    return jobs.assign(ran=jobs.ran.mask(which, 99))
+
+
+def swapped(jobs: pd.DataFrame) -> pd.DataFrame:
+    """The modes of one cell in another order than that of the plan."""
+    which = is_job(jobs, op="softmax", size="512", repeat=3)
+    return jobs.assign(ran=jobs.ran.mask(which, jobs.ran[which].max() + jobs.ran[which].min() - jobs.ran))
+
+
+def test_good_data_passes(good):
+    assert Gate(good).defects() == []
+
+
+ONE = "softmax/float16/512/compile/3"
+AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1; python workflow/scripts/pro"
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "job", "repair"),
+    [
+        (without(op="softmax", size="512", mode="compile", repeat=3), "missing", ONE, "snakemake --res"),
+        (without(repeat=4), "missing", "copy/float16/1MiB/eager/4", "snakemake --resources"),
+        (lambda jobs: pd.concat([jobs, jobs.iloc[:1]]), "not of the study, or there twice", "", "rm results/h200"),
+        (put("status", "incorrect"), "incorrect", ONE, AGAIN),
+        (put("status", "crashed"), "crashed", ONE, AGAIN),
+        (put("suspect", '["1 other process on the GPU"]'), "another process was on the GPU", ONE, AGAIN),
+        (put("suspect", '["NVML is missing: nobody watched the GPU"]'), "nobody watched the GPU", ONE, AGAIN),
+        (put("suspect", '["throttled: heat for 3.0 ms"]'), "clocks were held back", ONE, AGAIN),
+        (put("suspect", '["throttled: hardware slowdown"]'), "clocks were held back", ONE, AGAIN),
+        (
+            put(HELD, 400.0, op="softmax", size="512", mode="compile"),
+            "the power cap held back compile alone",
+            "softmax/float16/512/compile/0",
+            "rm results/h200/records/softmax/float16/512/*/0.json",
+        ),
+        (put("settled", False), "warm-up did not settle", ONE, AGAIN),
+        (apart, "pairs did not run as planned", "softmax/float16/512/", AGAIN),
+        (swapped, "pairs did not run as planned", "softmax/float16/512/", AGAIN),
+        (put("environment.software.torch", "9"), "two kinds of torch (2, 9)", ONE, AGAIN),
+        (put("environment.gpu.name", "NVIDIA T4"), "two kinds of GPU (NVIDIA H200, NVIDIA T4)", ONE, AGAIN),
+        (put("environment.host.cpu", "Y"), "two kinds of CPU (X, Y)", ONE, AGAIN),
+    ],
+)
+def test_a_planted_defect_is_found(data, change, what, job, repair):
+    change_jobs(data, lambda jobs: change(jobs.assign(**{"seconds.timers": 0.5})))
+    (defect,) = Gate(data).defects()
+    assert defect.what.startswith(what)
+    assert any(name.startswith(job) for name in defect.jobs)
+    assert defect.repair.startswith(repair)
+
+
+@pytest.mark.parametrize(
+    ("keys", "what"),
+    [
+        ({"sources": ["abc", "def"]}, "measured by 2 states of the sources"),
+        ({"commit": None}, "no commit has the sources that measured it"),
+    ],
+)
+def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what):
+    change_environment(data, **keys)
+    (defect,) = Gate(data).defects()
+    assert defect.what == what
+
+
+def test_a_power_cap_in_all_arms_or_for_a_moment_is_no_defect(data):
+    change_jobs(data, put(HELD, 400.0, op="softmax", size="512"))
+    change_jobs(data, put(HELD, 10.0, op="softmax", size="1024", mode="compile"))
+    change_jobs(data, lambda jobs: jobs.assign(**{"seconds.timers": 0.5}))
+    assert Gate(data).defects() == []
+
+
+def check(*arguments) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(ROOT / "workflow" / "scripts" / "check.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_command_lists_defects_and_fails_unless_a_draft_is_wanted(good, data, tmp_path):
+    assert check("--data", good).returncode == 0
+    change_jobs(data, put("settled", False))
+    refused = check("--data", good, data)
+    assert refused.returncode != 0
+    assert f"{data}: warm-up did not settle: {ONE}; repair: rm" in refused.stdout
+    assert "--config draft=True" in refused.stderr and "Traceback" not in refused.stderr
+    output = tmp_path / "defects.json"
+    assert check("--data", data, "--draft", "--output", output).returncode == 0
+    assert len(json.loads(output.read_text())) == 1
+    assert "nothing measured here" in check("--data", tmp_path / "none").stdout
+
+
+def test_recorded_studies_pass():
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    for name in config["recorded"]:
+        assert Gate(ROOT / "results" / "recorded" / name).defects() == []

@@ -1,0 +1,148 @@
+"""The gate: what a study's data must not have if a paper is to be built on it.
+
+Reads study.yaml, jobs.parquet and environment.json of a directory. Each defect names its jobs and what repairs it: a
+cell is measured again with all its modes, so that pairs stay next to each other.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from kernelbench.collect import SAME
+from kernelbench.study import cells_of, diagnosed, modes_of
+
+CELL = ["op", "dtype", "size"]
+JOB = [*CELL, "mode", "repeat"]
+# A power cap is the kernel's own doing; it is a defect where clocks were held back for more than this share of the time
+# of the timers in most repeats of one arm, and not in the other.
+HELD_BACK = 0.1
+RECORDED = ("results", "recorded")
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What is wrong, the jobs that have it (op/dtype/size/mode/repeat) and the command that repairs it."""
+
+    what: str
+    jobs: list[str]
+    repair: str
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.jobs[:3]) + (f" and {len(self.jobs) - 3} more" if len(self.jobs) > 3 else "")
+        return f"{self.what}{': ' if shown else ''}{shown}; repair: {self.repair}"
+
+
+class Gate:
+    """The checks of the study in `directory`."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
+        self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
+        self.jobs = pd.read_parquet(directory / "jobs.parquet").reset_index(drop=True)
+        self.is_recorded = directory.parts[-3:-1] == RECORDED
+
+    def defects(self) -> list[Defect]:
+        """Return all that is wrong, in the order of the checks."""
+        checks = (
+            self.missing, self.wrong, self.shared, self.throttled, self.unsettled, self.unordered, self.mixed,
+            self.uncommitted,
+        )  # fmt: skip
+        return [defect for check in checks for defect in check()]
+
+    def missing(self) -> Iterator[Defect]:
+        """Jobs of the study that are not there, or there twice."""
+        planned = [
+            (cell.op, cell.dtype, cell.size, mode, repeat)
+            for repeat in range(self.study["repeats"])
+            for cell in cells_of(self.study)
+            for mode in modes_of(self.study, cell)
+        ]
+        there = list(self.jobs[JOB].itertuples(index=False, name=None))
+        absent = sorted(set(planned) - set(there))
+        if absent:
+            yield Defect("missing", _names(absent), self._again([]))
+        more = sorted({job for job in there if there.count(job) > 1} if len(set(there)) < len(there) else ())
+        more += sorted(set(there) - set(planned))
+        if more:
+            yield Defect("not of the study, or there twice", _names(more), self._again(more))
+
+    def wrong(self) -> Iterator[Defect]:
+        """Modes that computed something wrong, or crashed."""
+        for status in ("incorrect", "crashed"):
+            yield from self._of(self.jobs.status == status, status)
+
+    def shared(self) -> Iterator[Defect]:
+        """Jobs beside which another process computed on the GPU, or that nobody watched."""
+        said = self.jobs.suspect.fillna("[]")
+        yield from self._of(said.str.contains("other process"), "another process was on the GPU")
+        yield from self._of(said.str.contains("NVML is missing"), "nobody watched the GPU")
+
+    def throttled(self) -> Iterator[Defect]:
+        """Clocks held back by heat or hardware in any job, and for power in one arm of a comparison only."""
+        said = self.jobs.suspect.fillna("[]")
+        hot = said.str.contains("slowdown|brake|heat")
+        yield from self._of(hot, "clocks were held back")
+        share = self.jobs.filter(like="held_back.").fillna(0).sum(axis=1) / 1e3 / self.jobs.get("seconds.timers", 1)
+        held = (share > HELD_BACK).groupby([self.jobs[name] for name in [*CELL, "mode"]]).mean() > 0.5
+        for cell, of_cell in held.groupby(level=CELL):
+            capped = [mode for (*_, mode), is_held in of_cell.items() if is_held and not diagnosed(self.study, mode)]
+            others = [mode for (*_, mode), is_held in of_cell.items() if not is_held]
+            if capped and others:
+                mine = (self.jobs[CELL] == list(cell)).all(axis=1) & self.jobs["mode"].isin(capped)
+                yield from self._of(mine & (share > HELD_BACK), f"the power cap held back {', '.join(capped)} alone")
+
+    def unsettled(self) -> Iterator[Defect]:
+        """Jobs whose warm-up did not settle."""
+        yield from self._of(self.jobs.settled.eq(False), "warm-up did not settle")
+
+    def unordered(self) -> Iterator[Defect]:
+        """Cells whose modes did not run next to each other in a repeat, or not in the planned order."""
+        ordered = self.jobs.sort_values(["repeat", "ran"])
+        blocks = (ordered[CELL] != ordered[CELL].shift()).any(axis=1) | (ordered.repeat != ordered.repeat.shift())
+        pieces = ordered.assign(block=blocks.cumsum()).groupby([*CELL, "repeat"])
+        apart = pieces.block.transform("nunique") > 1
+        unplanned = pieces.place.transform(lambda places: not places.is_monotonic_increasing)
+        yield from self._of((apart | unplanned).reindex(self.jobs.index), "pairs did not run as planned")
+
+    def mixed(self) -> Iterator[Defect]:
+        """Hardware, software or sources of more than one kind."""
+        ran = self.jobs[self.jobs.status != "unsupported"]
+        for where, name in SAME:
+            column = ".".join(("environment", *where))
+            kinds = ran[column].dropna().unique() if column in ran else ()
+            if len(kinds) > 1:
+                rare = ran[ran[column] == ran[column].value_counts().index[-1]]
+                yield Defect(f"two kinds of {name} ({', '.join(map(str, kinds))})", *self._named(rare))
+        if len(self.environment["sources"]) > 1:
+            yield Defect(f"measured by {len(self.environment['sources'])} states of the sources", [], self._again([]))
+
+    def uncommitted(self) -> Iterator[Defect]:
+        """A recorded study that no commit's sources measured."""
+        if self.is_recorded and not self.environment.get("commit"):
+            yield Defect("no commit has the sources that measured it", [], "commit them, measure again, promote again")
+
+    def _of(self, which: pd.Series, what: str) -> Iterator[Defect]:
+        found = self.jobs[which.fillna(False).astype(bool)]
+        if len(found):
+            yield Defect(what, *self._named(found))
+
+    def _named(self, jobs: pd.DataFrame) -> tuple[list[str], str]:
+        keys = list(jobs[JOB].itertuples(index=False, name=None))
+        return _names(keys), self._again(keys)
+
+    def _again(self, jobs: list[tuple]) -> str:
+        """Return the command that measures the cells of `jobs` again, in the repeats that have them."""
+        results = f"results/{self.study['machine']}"
+        cells = dict.fromkeys(f"{results}/records/{op}/{dtype}/{size}/*/{r}.json" for op, dtype, size, _, r in jobs)
+        removal = f"rm {' '.join(cells)}; " if cells else ""
+        promotion = f"; python workflow/scripts/promote.py {results}" if self.is_recorded else ""
+        return f"{removal}snakemake --resources gpu=1{promotion}"
+
+
+def _names(jobs: list[tuple]) -> list[str]:
+    return ["/".join(map(str, job)) for job in jobs]

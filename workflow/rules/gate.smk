@@ -1,0 +1,58 @@
+# Gate: refuse data that no paper should be built on.
+#
+# needs  jobs.parquet, study.yaml and environment.json of this machine or of a recorded study
+# makes  defects.json beside the tables; fails where a recorded study has any, unless a draft was asked for
+
+
+# Seconds each: on a cluster the login node runs them, and none waits for an allocation.
+localrules:
+    find_defects,
+    find_defects_recorded,
+    check,
+
+
+# This machine's own paper shows what is wrong with its data, as a draft; it is never refused.
+rule find_defects:
+    input:
+        jobs="results/{machine}/jobs.parquet",
+        environment="results/{machine}/environment.json",
+        study="results/{machine}/study.yaml",
+        code="workflow/kernelbench/gate.py",
+    output:
+        "results/{machine}/defects.json",
+    log:
+        "results/{machine}/logs/find_defects.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        data=lambda wildcards, input: Path(input.jobs).parent,
+        draft="--draft",
+    shell:
+        "python workflow/scripts/check.py --data {params.data:q} {params.draft} --output {output:q} > {log:q} 2>&1"
+
+
+use rule find_defects as find_defects_recorded with:
+    input:
+        jobs="results/recorded/{recorded}/jobs.parquet",
+        environment="results/recorded/{recorded}/environment.json",
+        study="results/recorded/{recorded}/study.yaml",
+        code="workflow/kernelbench/gate.py",
+    output:
+        "results/rebuilt/{recorded}/defects.json",
+    log:
+        "results/rebuilt/{recorded}/logs/find_defects.log",
+    params:
+        data=lambda wildcards, input: Path(input.jobs).parent,
+        draft="--draft" if study.draft else "",
+
+
+# List the defects of the recorded studies, and of what this machine measured; fail if there are any.
+rule check:
+    log:
+        f"{study.results}/logs/check.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        data=[*recorded_data, study.results],
+    shell:
+        "python workflow/scripts/check.py --data {params.data:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,33 @@
+"""List what is wrong with the data of studies; fail if anything is."""
+
+import argparse
+import json
+from pathlib import Path
+
+from kernelbench.errors import InputError, run
+from kernelbench.gate import Gate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="directories with jobs.parquet")
+    parser.add_argument("--draft", action="store_true", help="defects are no failure: the paper will be a draft")
+    parser.add_argument("--output", type=Path, help="the defects as JSON")
+    arguments = parser.parse_args()
+    found = []
+    for directory in arguments.data:
+        if not (directory / "jobs.parquet").is_file():
+            print(f"{directory}: nothing measured here")
+            continue
+        defects = [str(defect) for defect in Gate(directory).defects()]
+        print(f"{directory}: {len(defects) or 'no'} defect{'s' if len(defects) != 1 else ''}")
+        found += [f"{directory}: {defect}" for defect in defects]
+    print(*found, sep="\n", end="\n" if found else "")
+    if found and not arguments.draft:
+        raise InputError("the gate refuses this data; repair it, or build a draft with --config draft=True")
+    if arguments.output:
+        arguments.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)
