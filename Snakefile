@@ -4,6 +4,8 @@ snakemake plan                          how many jobs are left, how long they ta
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and both papers
 snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
 snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
+snakemake check                         what is wrong with the data that papers are built on, and what repairs it
+snakemake precision                     how many repeats intervals of ±1 % need, and what they cost
 """
 
 import json

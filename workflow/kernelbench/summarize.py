@@ -13,6 +13,7 @@ import yaml
 
 from kernelbench import jobs, statistics
 from kernelbench.causes import Causes
+from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, TWIN, cells_of, diagnosed, modes_of
 
@@ -30,8 +31,11 @@ SPEEDUPS = (
     "machine op dtype size mode baseline metric n speedup ci_low ci_high p p_holm verdict cause status reason "
     "hl hl_low hl_high delta"
 )
+SPREAD = "op dtype size mode metric n samples within between drawn"
 # From the best to the worst: the worst of a mode's repeats stands.
 STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
+# What the median absolute deviation of normal values is multiplied by to be their standard deviation.
+NORMAL_MAD = 1.4826
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
 PEAKS_NOTE = "two peaks"
@@ -51,8 +55,10 @@ class Data:
         there = {*samples.timer.unique(), *ALWAYS[bool(self.environment["gpu"])]}
         self.metrics = [m for m in MEASURED if m in there]
         key = ["op", "dtype", "size", "mode", "timer"]
-        grouped = samples[samples.timer.isin(MEASURED)].groupby([*key, "repeat"], observed=True)["value"]
+        samples = samples[samples.timer.isin(MEASURED)]
+        grouped = samples.groupby([*key, "repeat"], observed=True)["value"]
         logs = grouped.agg(statistics.repeat_value)
+        self.within = self._within(samples, [*key, "repeat"])
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
         cells = cells_of(self.study)
         self.rows = [(c.op, c.dtype, c.size, mode) for c in cells for mode in modes_of(self.study, c)]
@@ -62,6 +68,13 @@ class Data:
         by_mode = self.jobs.groupby(["op", "dtype", "size", "mode"])
         self.status = {row: self._status(group) for row, group in by_mode}
         self.no_graph = by_mode["graph.reason"].first().to_dict() if "graph" in self.metrics else {}
+
+    def _within(self, samples: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+        """Return by `key` the spread of a repeat's samples on logs (a robust standard deviation) and their number."""
+        logs = samples[key].assign(log=np.log(samples["value"].where(samples["value"] > 0)))
+        middle = logs.groupby(key, observed=True)["log"].transform("median")
+        away = logs.assign(log=(logs["log"] - middle).abs()).groupby(key, observed=True)["log"]
+        return pd.DataFrame({"within": away.median() * NORMAL_MAD, "samples": away.size()})
 
     def _status(self, group: pd.DataFrame) -> tuple[str, str, int]:
         """Return (worst status, reason, number of repeats) of one (cell, mode)."""
@@ -109,12 +122,31 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "control": controls,
         "peaks": _peaks(data, speedups),
         "causes": reasons,
+        "spread": _plain(_spread(data)),
         "unsettled": _unsettled(data),
         "jobs": jobs.about(data.jobs),
         "summary": _plain(summary),
         "speedups": _plain(speedups),
     }
     return summary, speedups, document
+
+
+def _spread(data: Data) -> pd.DataFrame:
+    """Return by (op, dtype, size, mode, metric) the spread of times on logs, as standard deviations.
+
+    n: repeats; samples: in a repeat; within: of a repeat's samples; between: of the repeats' medians; drawn: as much of
+    that as the medians of so many samples would have by themselves.
+    """
+    key = ["op", "dtype", "size", "mode", "timer"]
+    within = data.within.groupby(key, observed=True).median()
+    rows = [
+        [*row, metric, len(values), samples, inner, values.std(), np.sqrt(MEDIAN_VARIANCE / samples) * inner]
+        for row in data.rows
+        for metric in data.metrics
+        if (values := data.values(row, metric)) is not None and metric not in ("first_call", "peak_memory")
+        for inner, samples in [within.loc[(*row, metric)]]
+    ]
+    return pd.DataFrame(rows, columns=SPREAD.split())
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:

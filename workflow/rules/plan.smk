@@ -1,7 +1,8 @@
-# Plan: what a run would do.
+# Plan: what a run would do, and what narrower intervals would take.
 #
-# needs  the study, and whatever records there are of this machine or recorded studies
-# makes  nothing but its log; prints how many jobs are left, how long they take and how much disk
+# needs  the study, and whatever records and tables there are of this machine or recorded studies
+# makes  nothing but logs; prints how many jobs are left, how long they take and how much disk; and how many repeats
+#        narrow intervals need
 
 
 # Say how many jobs, how long, how much disk.
@@ -15,3 +16,16 @@ rule plan:
         gpus=lanes.count,
     shell:
         "python workflow/scripts/plan.py --study {params.study:q} --gpus {params.gpus} 2>&1 | tee {log:q}"
+
+
+# Say how many repeats intervals of ±1 % need: of this machine, or of a recorded study where it has measured nothing.
+rule precision:
+    log:
+        f"{study.results}/logs/precision.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        data=[study.results, f"results/recorded/{study.machine}", *recorded_data],
+        output=f"{study.results}/precision.csv",
+    shell:
+        "python workflow/scripts/precision.py --data {params.data:q} --output {params.output:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,80 @@
+"""Precision: how many repeats an interval needs, and whether repeats or samples would narrow it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from records import CONFIG, small_study, tables, write_records
+
+from kernelbench.precision import HALF_WIDTH, MOST_REPEATS, repeats_needed, table
+from kernelbench.statistics import interval
+from kernelbench.study import Study
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("spread", "n"), [(0.0, 2), (0.0005, 2), (0.01, 7), (0.02, 18), (1.0, MOST_REPEATS)])
+def test_repeats_needed_by_hand(spread, n):
+    # At 0.01: t(6) · 0.01 / √7 = 0.0092 is below log 1.01 = 0.00995, t(5) · 0.01 / √6 = 0.0105 is not.
+    assert repeats_needed(spread) == n
+
+
+def test_as_many_repeats_as_said_give_the_interval_that_was_asked_for():
+    rng = np.random.default_rng(0)
+    n = repeats_needed(0.01)
+    pairs = rng.normal(0, 1, (2000, n))
+    pairs *= 0.01 / pairs.std(axis=1, ddof=1)[:, None]
+    found = [interval(logs) for logs in pairs]
+    assert all(f.high / f.estimate <= 1 + HALF_WIDTH + 1e-9 for f in found)
+
+
+def written(monkeypatch, directory, between: float, within: float, repeats: int = 8) -> Path:
+    """Write a study whose repeats and samples vary by these standard deviations, on logs."""
+    rng = np.random.default_rng(1)
+    study = small_study(monkeypatch)
+    study = Study({**study.config, "machine": "h200", "repeats": repeats})
+
+    def vary(job, entry):
+        middle = 40 * np.exp(rng.normal(0, between))
+        values = (middle * np.exp(rng.normal(0, within, 101))).tolist()
+        entry["samples"]["device"] = {"unit": "us", "values": values, "flags": [""] * 101}
+
+    write_records(study, directory, vary)
+    _, _, document = tables(study, directory)
+    (directory / "summary.json").write_text(json.dumps(document))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("between", "within", "spend", "share"),
+    [(0.05, 0.01, "repeats", (0, 0.2)), (0.0, 0.3, "samples", (0.5, 1)), (0.0001, 0.001, "enough", (0, 1))],
+)
+def test_samples_help_only_where_they_are_what_varies(monkeypatch, tmp_path, between, within, spend, share):
+    found = table(written(monkeypatch, tmp_path, between, within))
+    of_device = found[(found.metric == "device") & (found.baseline == "eager")]
+    assert (of_device.spend == spend).mean() > 0.6
+    assert share[0] <= of_device.from_samples.median() <= share[1]
+    minutes = of_device.repeats * 2 * 1.0 / 60  # Each job of these records took a second.
+    assert of_device.minutes.to_numpy() == pytest.approx(minutes.to_numpy())
+
+
+def test_the_spread_is_that_of_samples_and_repeats(monkeypatch, tmp_path):
+    written(monkeypatch, tmp_path, 0.05, 0.02, repeats=40)
+    document = json.loads((tmp_path / "summary.json").read_text())
+    rows = [row for row in document["spread"] if row["metric"] == "device" and row["op"] == "softmax"]
+    assert np.mean([row["within"] for row in rows]) == pytest.approx(0.02, rel=0.1)
+    assert np.mean([row["between"] for row in rows]) == pytest.approx(0.05, rel=0.15)
+    assert {row["samples"] for row in rows} == {101} and {row["n"] for row in rows} == {40}
+
+
+def test_the_command_prints_a_table_and_says_where_there_is_nothing(tmp_path):
+    script = [sys.executable, str(ROOT / "workflow" / "scripts" / "precision.py"), "--data"]
+    recorded = [str(ROOT / "results" / "recorded" / name) for name in CONFIG["recorded"]]
+    done = subprocess.run([*script, str(tmp_path), *recorded], capture_output=True, text=True)
+    assert done.returncode == 0 and "h200: repeats for an interval of ±1%" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    none = subprocess.run([*script, str(tmp_path)], capture_output=True, text=True)
+    assert none.returncode != 0 and "nothing measured here" in none.stderr and "Traceback" not in none.stderr
