@@ -779,3 +779,15 @@ def test_a_paper_on_data_with_defects_is_a_draft_on_each_page(recorded, checkout
     assert not any(
         "DRAFT" in page.extract_text() for page in pypdf.PdfReader(typeset(checkout, render(recorded))).pages
     )
+
+
+def test_speedups_of_which_the_exact_interval_says_otherwise_are_listed(recorded):
+    document = copy.deepcopy(recorded)
+    for row in document["speedups"]:
+        row["reason"] = ""
+    assert "either both intervals hold the value 1 or neither does, for all" in render(document)
+    (row,) = rows(document, op="softmax", mode="compile", metric="device", size="1024", baseline="eager")
+    row["reason"] = "the exact interval disagrees"
+    assert "has the value 1 in one of the two intervals and not in the other: `compile` at softmax 1024" in render(
+        document
+    )

@@ -140,6 +140,23 @@ def test_other_failures_leave_the_ok_repeats_without_a_verdict(study, tmp_path):
     assert (whole.n, whole.status, whole.reason) == (0, "oom", "not ok at 512")
 
 
+def test_where_the_exact_interval_says_otherwise_the_row_says_so(study, tmp_path):
+    # Nine pairs a little above 1 and one far above it: the ranks see a difference, the mean is lost in the spread.
+    study = Study({**study.config, "machine": "h200", "repeats": 10})
+
+    def stray(job, entry):
+        if job.mode == "compile":
+            factor = 40 / (20 * (1.02 + 0.001 * job.repeat) * (3 if job.repeat == 9 else 1))
+            entry["samples"]["device"]["values"] = [v * factor for v in entry["samples"]["device"]["values"]]
+
+    write_records(study, tmp_path, stray)
+    _, speedups, _ = tables(study, tmp_path)
+    found = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
+    assert found.ci_low < 1 < found.ci_high and found.hl_low > 1
+    assert "the exact interval disagrees" in found.reason
+    assert "exact" not in row(speedups, size="512", mode="triton", baseline="eager", metric="device").reason
+
+
 def test_a_short_device_time_is_marked(study, tmp_path):
     def short(job, entry):
         entry["samples"]["device"]["values"] = [v / 10 for v in entry["samples"]["device"]["values"]]

@@ -13,7 +13,7 @@ from scipy import stats
 
 from kernelbench.statistics import CONFIDENCE
 from kernelbench.study import CONTROL, PROCESS_KEYS, TWIN
-from kernelbench.summarize import ALL, DERIVED, FLOOR_FACTOR, PEAKS_NOTE
+from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FLOOR_FACTOR, PEAKS_NOTE
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -60,6 +60,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "ceilings": _ceilings(document),
         "control": _control(document, metrics),
         "peaks": _peaks(document, baseline, metrics),
+        "exact": _exact(document, baseline, metrics),
         "noise": _noise(ops, metrics),
         "unsteady_factor": UNSTEADY_FACTOR,
         "turns": _turns(ops, metrics),
@@ -314,6 +315,13 @@ def _peaks(document: dict, baseline: str, metrics: list[str]) -> dict:
         if flagged:
             found[metric] = {"flagged": len(flagged), "of": len(rows)}
     return found
+
+
+def _exact(document: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return {of, disagree}: over how many speedups there is an exact interval, and where it says otherwise."""
+    rows = [row for metric in metrics for row in _speedups(document, baseline=baseline, metric=metric)]
+    rows = [{**row, "label": _label(document, row)} for row in rows if row["size"] != ALL and row["hl_low"] is not None]
+    return {"of": len(rows), "disagree": [row for row in rows if EXACT_NOTE in row["reason"]]}
 
 
 def _ceilings(document: dict) -> dict:

@@ -39,6 +39,7 @@ NORMAL_MAD = 1.4826
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
 PEAKS_NOTE = "two peaks"
+EXACT_NOTE = "the exact interval disagrees"
 ALL = "all"
 WORK = ["work.flops", "work.bytes", "work.bound"]
 
@@ -352,11 +353,21 @@ def _row(data, row, baseline, metric, pairs, status, reason) -> list:
         return [*head, 0, *nothing, np.nan, np.nan, "", "", status, reason, *nothing, delta]
     logs = pairs.to_numpy()
     found = statistics.interval(logs)
-    reason = "; ".join(filter(None, [reason, "" if size == ALL else _peaks_note(pairs)]))
+    exact = statistics.hodges_lehmann(logs)
+    notes = ["" if size == ALL else _peaks_note(pairs), _exact_note(found, exact)]
+    reason = "; ".join(filter(None, [reason, *notes]))
     return [
         *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status, reason,
-        *statistics.hodges_lehmann(logs), delta,
+        *exact, delta,
     ]  # fmt: skip
+
+
+def _exact_note(found: Interval, exact: tuple[float, float, float]) -> str:
+    """Return a note where only one of the two intervals, Student's and the exact one, holds a speedup of 1."""
+    _, low, high = exact
+    if np.isnan(low) or (found.low <= 1 <= found.high) == (low <= 1 <= high):
+        return ""
+    return EXACT_NOTE
 
 
 def _controls(table: pd.DataFrame, data: Data) -> dict:
