@@ -1,5 +1,6 @@
 """One measurement on the CPU: its record, its correctness check, and failures that become records."""
 
+import gc
 import json
 import os
 import re
@@ -211,6 +212,20 @@ def test_nan_where_eager_has_nan_is_right():
     inputs = accuracy.make_inputs(workload, "8", torch.float32, "cpu", seed=3)
     inputs["x"][2, 3] = float("nan")
     assert accuracy.check(workload, inputs, workload.call(*inputs.values()))["ok"]
+
+
+def test_at_the_first_call_the_collector_has_nothing_of_the_imports_to_look_through(settings, monkeypatch):
+    counts, build = [], modes.build
+
+    def counted(workload, mode):
+        counts.append((gc.get_freeze_count(), len(gc.get_objects())))
+        return build(workload, mode)
+
+    monkeypatch.setattr(modes, "build", counted)
+    gc.unfreeze()
+    assert measure(settings())["status"] == "ok"
+    frozen, left = counts[0]
+    assert frozen > 100_000 and left < 10_000
 
 
 def test_what_tuning_picked_is_part_of_the_code_and_how_long_it_took_is_not(tmp_path):
