@@ -141,7 +141,8 @@ class Gate:
         cells = dict.fromkeys(f"{results}/records/{op}/{dtype}/{size}/*/{r}.json" for op, dtype, size, _, r in jobs)
         removal = f"rm {' '.join(cells)}; " if cells else ""
         promotion = f"; python workflow/scripts/promote.py {results}" if self.is_recorded else ""
-        return f"{removal}snakemake --resources gpu=1{promotion}"
+        on_gpu = " --resources gpu=1" if self.environment["gpu"] else ""
+        return f"{removal}snakemake{on_gpu}{promotion}"
 
 
 def _names(jobs: list[tuple]) -> list[str]:
