@@ -14,7 +14,6 @@ from records import small_study, tables, write_records
 from kernelbench.gate import Gate
 
 ROOT = Path(__file__).parents[1]
-HELD = "held_back.single.power cap"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +81,7 @@ def test_good_data_passes(good):
     assert Gate(good).defects() == []
 
 
+CLOCKS = {"clocks.single": 1980.0, "clocks.many": 1980.0, "gpu_after.sm_clock": 1980.0}
 ONE = "softmax/float16/512/compile/3"
 AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1; python workflow/scripts/pro"
 
@@ -99,8 +99,8 @@ AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resou
         (put("suspect", '["throttled: heat for 3.0 ms"]'), "clocks were held back", ONE, AGAIN),
         (put("suspect", '["throttled: hardware slowdown"]'), "clocks were held back", ONE, AGAIN),
         (
-            put(HELD, 400.0, op="softmax", size="512", mode="compile"),
-            "the power cap held back compile alone",
+            put("clocks.many", 1900.0, op="softmax", size="512", mode="compile"),
+            "the SM clock was lower than in other modes",
             "softmax/float16/512/compile/0",
             "rm results/h200/records/softmax/float16/512/*/0.json",
         ),
@@ -113,7 +113,7 @@ AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resou
     ],
 )
 def test_a_planted_defect_is_found(data, change, what, job, repair):
-    change_jobs(data, lambda jobs: change(jobs.assign(**{"seconds.timers": 0.5})))
+    change_jobs(data, lambda jobs: change(jobs.assign(**CLOCKS)))
     (defect,) = Gate(data).defects()
     assert defect.what.startswith(what)
     assert any(name.startswith(job) for name in defect.jobs)
@@ -133,10 +133,18 @@ def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what)
     assert defect.what == what
 
 
-def test_a_power_cap_in_all_arms_or_for_a_moment_is_no_defect(data):
-    change_jobs(data, put(HELD, 400.0, op="softmax", size="512"))
-    change_jobs(data, put(HELD, 10.0, op="softmax", size="1024", mode="compile"))
-    change_jobs(data, lambda jobs: jobs.assign(**{"seconds.timers": 0.5}))
+def test_older_records_are_judged_by_the_clock_that_they_have(data):
+    change_jobs(data, lambda jobs: jobs.assign(**{"gpu_after.sm_clock": 1980.0}))
+    change_jobs(data, put("gpu_after.sm_clock", 1900.0, op="softmax", size="512", mode="compile"))
+    (defect,) = Gate(data).defects()
+    assert defect.what == "the SM clock was lower than in other modes"
+
+
+def test_clocks_that_are_lower_by_less_than_a_verdict_sees_or_in_all_arms_or_once_are_no_defect(data):
+    change_jobs(data, lambda jobs: jobs.assign(**CLOCKS))
+    change_jobs(data, put("clocks.single", 1965.0, op="softmax", size="512", mode="compile"))
+    change_jobs(data, put("clocks.many", 1700.0, op="softmax", size="1024"))
+    change_jobs(data, put("clocks.single", 1200.0, op="softmax", size="1024", mode="triton", repeat=2))
     assert Gate(data).defects() == []
 
 

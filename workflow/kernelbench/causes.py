@@ -4,7 +4,7 @@
 | --- | --- |
 | `kernel` | the device's time differs, and the kernels by name or number |
 | `graph input copy` | it differs mostly by the copies that a CUDA graph makes of its inputs |
-| `clocks` | it differs with the same kernels, and the slower arm alone had its clocks held back |
+| `clocks` | it differs with the same kernels, and the slower arm had the lower SM clock |
 | `autotune` | it differs with the same kernels, and so do repeats of other generated code |
 | `host` | a call waits for the host: the device's time does not differ that way, the host's does |
 | `compilation` | of the first call: a mode that compiles |
@@ -21,15 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from kernelbench.jobs import slowed
+
 DECIDED = ("faster", "slower")
 # A part explains a difference that has its sign where it is at least this share of it.
 EXPLAINS = 0.5
-# Clocks count as held back in an arm where they were in more than half of its repeats.
-HELD_BACK = 0.5
 COPY = re.compile(r"memcpy|copy", re.IGNORECASE)
 UNEXPLAINED = "unexplained"
 # Which timers' clocks are looked at: those of single calls, or of many.
-WATCHED = {"device": "single", "latency": "single", "event": "single", "throughput": "many", "graph": "many"}
+WATCHED = {"device": "single", "graph": "many"}
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,9 @@ class Causes:
         counts = [{k["name"]: k["count"] for k in listed} for listed in kernels]
         if counts[0] != counts[1]:
             return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
-        held = [self._held_back(arm, metric) for arm in (baseline, mode)]
-        slower = 1 if difference > 0 else 0
-        if held[slower] and not held[1 - slower]:
-            return Cause("clocks", f"{times}; held back in {(baseline, mode)[slower][-1]} alone")
+        slower = mode if difference > 0 else baseline
+        if self._is_slowed(slower, metric):
+            return Cause("clocks", f"{times}; the SM clock was lower in {slower[-1]}")
         if any(self._tuned_apart(arm, metric) for arm in (baseline, mode)):
             return Cause("autotune", f"{times}; repeats with other generated code differ")
         return Cause(UNEXPLAINED, f"{times}; the same kernels: {_listed(kernels[0])}")
@@ -134,9 +133,8 @@ class Causes:
         profiled = jobs[jobs["profile.checked"].eq(True)]
         return json.loads(profiled["profile.kernels"].iloc[0]) if len(profiled) else None
 
-    def _held_back(self, arm: tuple, metric: str) -> bool:
-        columns = [c for c in self.data.jobs if c.startswith(f"held_back.{WATCHED[metric]}.")]
-        return bool((self.arms[arm][columns].fillna(0) > 0).any(axis=1).mean() > HELD_BACK)
+    def _is_slowed(self, arm: tuple, metric: str) -> bool:
+        return bool(slowed(self.data.jobs, self.data.delta("device"), WATCHED[metric])[arm])
 
     def _tuned_apart(self, arm: tuple, metric: str) -> bool:
         """Say whether repeats of an arm with other generated code have other times, beyond δ."""

@@ -13,13 +13,11 @@ import pandas as pd
 import yaml
 
 from kernelbench.collect import SAME
-from kernelbench.study import cells_of, diagnosed, modes_of
+from kernelbench.jobs import slowed
+from kernelbench.study import cells_of, modes_of
 
 CELL = ["op", "dtype", "size"]
 JOB = [*CELL, "mode", "repeat"]
-# A power cap is the kernel's own doing; it is a defect where clocks were held back for more than this share of the time
-# of the timers in most repeats of one arm, and not in the other.
-HELD_BACK = 0.1
 RECORDED = ("results", "recorded")
 
 
@@ -83,18 +81,15 @@ class Gate:
         yield from self._of(said.str.contains("NVML is missing"), "nobody watched the GPU")
 
     def throttled(self) -> Iterator[Defect]:
-        """Clocks held back by heat or hardware in any job, and for power in one arm of a comparison only."""
+        """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ."""
         said = self.jobs.suspect.fillna("[]")
         hot = said.str.contains("slowdown|brake|heat")
         yield from self._of(hot, "clocks were held back")
-        share = self.jobs.filter(like="held_back.").fillna(0).sum(axis=1) / 1e3 / self.jobs.get("seconds.timers", 1)
-        held = (share > HELD_BACK).groupby([self.jobs[name] for name in [*CELL, "mode"]]).mean() > 0.5
-        for cell, of_cell in held.groupby(level=CELL):
-            capped = [mode for (*_, mode), is_held in of_cell.items() if is_held and not diagnosed(self.study, mode)]
-            others = [mode for (*_, mode), is_held in of_cell.items() if not is_held]
-            if capped and others:
-                mine = (self.jobs[CELL] == list(cell)).all(axis=1) & self.jobs["mode"].isin(capped)
-                yield from self._of(mine & (share > HELD_BACK), f"the power cap held back {', '.join(capped)} alone")
+        margins = self.study["equivalence"]
+        slow = slowed(self.jobs, margins.get("device", margins["default"]))
+        for *cell, mode in slow.index[slow]:
+            mine = (self.jobs[[*CELL, "mode"]] == [*cell, mode]).all(axis=1)
+            yield from self._of(mine, "the SM clock was lower than in other modes")
 
     def unsettled(self) -> Iterator[Defect]:
         """Jobs whose warm-up did not settle."""

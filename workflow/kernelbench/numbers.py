@@ -61,6 +61,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "control": _control(document, metrics),
         "peaks": _peaks(document, baseline, metrics),
         "exact": _exact(document, baseline, metrics),
+        "has_causes": bool(document["causes"]),
         "noise": _noise(ops, metrics),
         "unsteady_factor": UNSTEADY_FACTOR,
         "turns": _turns(ops, metrics),

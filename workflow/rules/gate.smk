@@ -17,7 +17,7 @@ rule find_defects:
         jobs="results/{machine}/jobs.parquet",
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
-        code="workflow/kernelbench/gate.py",
+        code=expand("workflow/kernelbench/{module}.py", module=["gate", "jobs"]),
     output:
         "results/{machine}/defects.json",
     log:
@@ -36,7 +36,7 @@ use rule find_defects as find_defects_recorded with:
         jobs="results/recorded/{recorded}/jobs.parquet",
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
-        code="workflow/kernelbench/gate.py",
+        code=expand("workflow/kernelbench/{module}.py", module=["gate", "jobs"]),
     output:
         "results/rebuilt/{recorded}/defects.json",
     log:

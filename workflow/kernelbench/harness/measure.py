@@ -206,8 +206,9 @@ class _Job:
             # Those that load the device with many calls at once come last: they heat it.
             for name, choose in {"single": self.single, "many": self.many}.items():
                 chosen = choose(call, synchronize, device, series)
-                with self.watched(name):
-                    series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling)
+                series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling)
+                if self.on_gpu:
+                    record.setdefault("clocks", {})[name] = provenance.gpu_load().get("sm_clock")
             for metric, (values, flags) in series.items():
                 record["samples"][metric] = _samples("us", values, timers.flagged(values, flags))
         seconds = self.settings["run"].get("trace_seconds")
@@ -220,15 +221,6 @@ class _Job:
             record["delay"] = {"cycles": device.cycles, "redone": device.redone}
             record["gpu_after"] = provenance.gpu_state()
             record["suspect"] = provenance.suspect(record["gpu_before"], record["gpu_after"])
-
-    @contextmanager
-    def watched(self, name: str):
-        """Record how long the GPU's clocks were held back meanwhile."""
-        before = provenance.violations() if self.on_gpu else {}
-        yield
-        if self.on_gpu:
-            held = provenance.held_back(before, provenance.violations())
-            self.record.setdefault("held_back", {})[name] = held
 
     def single(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
         """Return the timers that wait for each call."""

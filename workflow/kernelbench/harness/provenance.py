@@ -121,20 +121,15 @@ def gpu_load() -> dict:
     }
 
 
-def violations() -> dict[str, int | None]:
-    """Return ns, since the driver was loaded, that the GPU's clocks were held back for power and for heat."""
-    library = nvml()
-    return {} if library is None else _violations(library, visible_gpu(library))
-
-
 def _violations(library, gpu) -> dict[str, int | None]:
+    """Return ns, since the driver was loaded, that the GPU's clocks were held back for power and for heat."""
     policies = {name: getattr(library, f"NVML_PERF_POLICY_{name}") for name in VIOLATIONS}
     answers = {name: _ask(library, "DeviceGetViolationStatus", gpu, policy) for name, policy in policies.items()}
     return {name: answer and answer.violationTime for name, answer in answers.items()}
 
 
-def held_back(before: dict, after: dict) -> dict[str, float]:
-    """Return ms by cause (power cap, heat) that clocks were held back between two answers of `violations`."""
+def _held_back(before: dict, after: dict) -> dict[str, float]:
+    """Return ms by cause (power cap, heat) that clocks were held back between two answers of `_violations`."""
     spans = {name: ((after[name] or 0) - (before[name] or 0)) / 1e6 for name in before}
     return {VIOLATIONS[name]: span for name, span in spans.items() if span > 0}
 
@@ -152,7 +147,7 @@ def suspect(before: dict | None, after: dict | None) -> list[str]:
         found.append(f"{others} other process{'es' if others > 1 else ''} on the GPU")
     reasons = after["throttle_reasons"] or 0
     found += [f"throttled: {name}" for bit, name in THROTTLING.items() if reasons & bit]
-    held = held_back(before["violations"], after["violations"])
+    held = _held_back(before["violations"], after["violations"])
     return found + [f"throttled: {name} for {span:.1f} ms" for name, span in held.items()]
 
 

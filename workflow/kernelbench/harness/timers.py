@@ -197,14 +197,14 @@ class DeviceTimer:
 
         self.torch = torch
         l2 = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-        # Written once here and only read later: lines that a write leaves dirty would be evicted in the call's time.
+        # Written once here and, to flush, only read: lines that a write leaves dirty are evicted in the call's time.
         self.buffer = torch.ones(2 * l2 // 4, dtype=torch.float32, device="cuda")
         self.start, self.stop = _events()
         self.cycles = DELAY_CYCLES
         self.redone = 0
 
     def device(self, call: Callable, flush: str) -> Callable[[], Sample]:
-        """Return the timer of `device`: one call, the L2 cache flushed by a `flush` of FLUSHES."""
+        """Return the timer of `device`: one call, the L2 cache flushed by a `flush`: read, write or none."""
         prepare = {"read": self.buffer.sum, "write": self.buffer.zero_, "none": lambda: None}[flush]
 
         def sample() -> Sample:
