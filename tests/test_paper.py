@@ -791,3 +791,9 @@ def test_speedups_of_which_the_exact_interval_says_otherwise_are_listed(recorded
     assert "has the value 1 in one of the two intervals and not in the other: `compile` at softmax 1024" in render(
         document
     )
+
+
+def test_whether_causes_are_known_follows_the_data(recorded):
+    assert "No causes are assigned to the differences on the NVIDIA H200" in render(recorded)
+    cause = {"cause": "host", "evidence": "the call returns after 6 and 20 µs"}
+    assert "The causes of the differences on the NVIDIA H200 stand in" in render({**recorded, "causes": [cause]})
