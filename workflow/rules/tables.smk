@@ -56,7 +56,9 @@ rule summarize:
         jobs="results/{machine}/jobs.parquet",
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
-        code=expand("workflow/kernelbench/{module}.py", module=["causes", "jobs", "precision", "statistics", "summarize"]),
+        code=expand(
+            "workflow/kernelbench/{module}.py", module=["causes", "jobs", "precision", "statistics", "summarize"]
+        ),
     output:
         summary="results/{machine}/summary.csv",
         speedups="results/{machine}/speedups.csv",
@@ -79,7 +81,9 @@ use rule summarize as summarize_recorded with:
         jobs="results/recorded/{recorded}/jobs.parquet",
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
-        code=expand("workflow/kernelbench/{module}.py", module=["causes", "jobs", "precision", "statistics", "summarize"]),
+        code=expand(
+            "workflow/kernelbench/{module}.py", module=["causes", "jobs", "precision", "statistics", "summarize"]
+        ),
     output:
         summary="results/rebuilt/{recorded}/summary.csv",
         speedups="results/rebuilt/{recorded}/speedups.csv",
