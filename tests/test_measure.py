@@ -335,32 +335,36 @@ def test_a_record_that_is_not_there_is_named(tmp_path):
         record.read(tmp_path / "0.json")
 
 
+def measured_by_hand(op: str, size: str, mode: str, folder: Path) -> dict:
+    """Return the record of a job in a process of its own: what another left in the GPU's memory would be counted."""
+    script, path = ROOT / "workflow" / "scripts" / "measure.py", folder / "0.json"
+    job = ["--op", op, "--size", size, "--mode", mode, "--output", str(path)]
+    subprocess.run([sys.executable, str(script), *job], cwd=ROOT, check=True)
+    return record.read(path)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("mode", ["eager", "compile", "triton"])
 def test_a_gpu_record_has_all_timers(mode, tmp_path):
-    study = Study({**CONFIG, "recorded": []})
-    entry = measure(study.settings(study.job("softmax", "float16", "1024", mode, 0)))
+    entry = measured_by_hand("softmax", "1024", mode, tmp_path)
     assert entry["status"] == "ok", entry["reason"]
     timed = {"device", "latency", "event", "host", "throughput", "graph"}
     assert set(entry["samples"]) == {"first_call", "peak_memory", *timed}
     assert entry["samples"]["device"]["flags"].count("uncovered") == 0
     mid = {timer: statistics.median(entry["samples"][timer]["values"]) for timer in timed}
     assert mid["graph"] < mid["device"], "warm, and cold"
-    assert mid["graph"] < mid["event"] < mid["latency"] > mid["host"], "the kernel, with its launch, and with the host"
+    assert mid["graph"] < mid["event"] and mid["host"] < mid["latency"], "the kernel with its launch; the host's part"
     assert mid["graph"] < 1.05 * mid["throughput"], "the device alone, and with the host beside it"
     assert set(entry["clocks"]) == {"single", "many"}
     assert entry["floors"]["event_pair"] < entry["floors"]["empty_kernel"] < 20
     assert entry["memory"]["peak"] == 8192 * 1024 * 2
     assert entry["profile"]["checked"] and entry["profile"]["kernels"]
-    record.write(tmp_path / "0.json", entry)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_the_memory_of_a_graph_is_counted(tmp_path):
-    script, path = ROOT / "workflow" / "scripts" / "measure.py", tmp_path / "0.json"
-    job = ["--op", "softmax", "--size", "1024", "--mode", "compile-reduce-overhead", "--output", str(path)]
-    subprocess.run([sys.executable, str(script), *job], cwd=ROOT, check=True)
+    entry = measured_by_hand("softmax", "1024", "compile-reduce-overhead", tmp_path)
     tensor = 8192 * 1024 * 2
-    assert 2 * tensor <= record.read(path)["memory"]["peak"] < 4 * tensor, "a copy of the input, and the output"
+    assert 2 * tensor <= entry["memory"]["peak"] < 4 * tensor, "a copy of the input, and the output"

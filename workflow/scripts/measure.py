@@ -17,7 +17,7 @@ from kernelbench.harness import record
 from kernelbench.harness.measure import SETTINGS
 
 # What is neither starting nor compiling: the parts of a job that the measurement itself takes.
-MEASUREMENT = ("inputs", "memory", "checks", "warm_up", "timers", "profile")
+MEASUREMENT = ("inputs", "memory", "checks", "warm_up", "timers", "trace", "profile")
 
 
 def main() -> None:
