@@ -456,25 +456,6 @@ class FakeNVML:
         return [None] * self.processes
 
 
-def test_a_gpu_is_found_by_its_address_where_the_driver_lists_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(provenance, "DRIVER", tmp_path)
-    provenance._pci_address.cache_clear()
-    for address, uuid in (("0000:1b:00.0", "GPU-1"), ("0000:5d:00.0", "GPU-2")):
-        (tmp_path / address).mkdir()
-        (tmp_path / address / "information").write_text(f"Model: \t NVIDIA H200\nGPU UUID: \t {uuid}\n")
-    asked = []
-
-    class Library(FakeNVML):
-        def nvmlDeviceGetHandleByPciBusId(self, address):
-            asked.append(address)
-            return "GPU-2"
-
-    assert provenance.uuid(Library(), "GPU-2") == "GPU-2"
-    assert asked == ["0000:5d:00.0"]
-    assert provenance.uuid(Library(), "GPU-0") == "GPU-0", "not in the driver's list: asked for by its name"
-    provenance._pci_address.cache_clear()
-
-
 @pytest.fixture
 def nvml(monkeypatch):
     """Return a function that puts another NVML in place, or none."""

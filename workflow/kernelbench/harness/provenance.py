@@ -20,8 +20,6 @@ VARIABLES = (
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NVML_BASED_CUDA_CHECK", "TORCH_LOGS",
     "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE", "TRITON_INTERPRET",
 )  # fmt: skip
-# Where the driver has a directory for each GPU, by its PCI address.
-DRIVER = Path("/proc/driver/nvidia/gpus")
 # NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
 THROTTLING = {
     0x8: "hardware slowdown",
@@ -55,20 +53,7 @@ def visible_gpu(library) -> object:
 def _handle(library, name: str) -> object:
     if name.isdigit():
         return library.nvmlDeviceGetHandleByIndex(int(name))
-    address = _pci_address(name)
-    return library.nvmlDeviceGetHandleByPciBusId(address) if address else library.nvmlDeviceGetHandleByUUID(name)
-
-
-@cache
-def _pci_address(uuid: str) -> str | None:
-    """Return the PCI address of a GPU from the driver's own list, None where that does not have it.
-
-    To find a GPU by its UUID, NVML opens all GPUs of the host: 27 ms for four of them where one takes 7.
-    """
-    for path in DRIVER.glob("*/information"):
-        if uuid in path.read_text(errors="replace"):
-            return path.parent.name
-    return None
+    return library.nvmlDeviceGetHandleByUUID(name)
 
 
 def uuid(library, name: str) -> str | None:
