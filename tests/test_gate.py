@@ -81,6 +81,12 @@ def test_good_data_passes(good):
     assert Gate(good).defects() == []
 
 
+def capped(jobs: pd.DataFrame, only: str) -> pd.DataFrame:
+    """Return the jobs with one mode of a cell alone at the power cap, and at a lower clock."""
+    arm = {"op": "softmax", "size": "512", "mode": only}
+    return put("clocks.many", 1900.0, **arm)(put("suspect", '["throttled: power cap for 9.0 ms"]', **arm)(jobs))
+
+
 CLOCKS = {"clocks.single": 1980.0, "clocks.many": 1980.0, "gpu_after.sm_clock": 1980.0}
 ONE = "softmax/float16/512/compile/3"
 AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1; python workflow/scripts/pro"
@@ -102,6 +108,12 @@ AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resou
             put("clocks.many", 1900.0, op="softmax", size="512", mode="compile"),
             "the SM clock was lower than in other modes",
             "softmax/float16/512/compile/0",
+            "rm results/h200/records/softmax/float16/512/*/0.json",
+        ),
+        (
+            lambda jobs: capped(jobs, only="triton"),
+            "the SM clock was lower than in other modes",
+            "softmax/float16/512/triton/0",
             "rm results/h200/records/softmax/float16/512/*/0.json",
         ),
         (put("settled", False), "warm-up did not settle", ONE, AGAIN),
@@ -145,6 +157,9 @@ def test_clocks_that_are_lower_by_less_than_a_verdict_sees_or_in_all_arms_or_onc
     change_jobs(data, put("clocks.single", 1965.0, op="softmax", size="512", mode="compile"))
     change_jobs(data, put("clocks.many", 1700.0, op="softmax", size="1024"))
     change_jobs(data, put("clocks.single", 1200.0, op="softmax", size="1024", mode="triton", repeat=2))
+    # All modes of a cell at the power cap: the one that draws the most has the lowest clock.
+    change_jobs(data, put("suspect", '["throttled: power cap for 9.0 ms"]', op="softmax", size="1024"))
+    change_jobs(data, put("clocks.many", 1400.0, op="softmax", size="1024", mode="triton"))
     assert Gate(data).defects() == []
 
 

@@ -81,12 +81,17 @@ class Gate:
         yield from self._of(said.str.contains("NVML is missing"), "nobody watched the GPU")
 
     def throttled(self) -> Iterator[Defect]:
-        """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ."""
+        """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ.
+
+        Where all modes of a cell run into the power cap, how far it lowers the clock is their own doing: no defect.
+        """
         said = self.jobs.suspect.fillna("[]")
         hot = said.str.contains("slowdown|brake|heat")
         yield from self._of(hot, "clocks were held back")
         margins = self.study["equivalence"]
         slow = slowed(self.jobs, margins.get("device", margins["default"]))
+        capped = said.str.contains("power cap").groupby([self.jobs[name] for name in (*CELL, "mode")]).mean() >= 0.5
+        slow &= ~capped.groupby(level=CELL).transform("all")
         for *cell, mode in slow.index[slow]:
             mine = (self.jobs[[*CELL, "mode"]] == [*cell, mode]).all(axis=1)
             yield from self._of(mine, "the SM clock was lower than in other modes")
