@@ -69,7 +69,7 @@ def test_broken_statistics_are_seen(broken, effects):
 def test_the_order_of_the_plan_is_what_withstands_drift():
     assert coverage(10, scenarios(CONFIG)["drift in order of modes"](10), 2000) < 0.3
     of_plan = places(Study({**CONFIG, "repeats": 10}))
-    assert np.abs(np.diff(of_plan)).max() < 6 / 1150, "the modes of a cell run next to each other"
+    assert np.abs(np.diff(of_plan)).max() < 8 / 1240, "the modes of a cell run next to each other"
     assert np.diff(of_plan[:, 0]).min() > 0, "repeats are blocks in time"
 
 

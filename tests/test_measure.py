@@ -37,7 +37,8 @@ def settings(monkeypatch):
     monkeypatch.setattr(machine, "present", lambda: ("cpu-x", "cpu", "X"))
     ops = {**CONFIG["ops"], "softmax": {"rows": 64, "sizes": [128]}}
     presets = {"cpu": {"dtypes": ["float32"], "sampling": SAMPLING}}
-    study = Study({**CONFIG, "ops": ops, "recorded": [], "presets": presets})
+    modes = {mode: entry for mode, entry in CONFIG["modes"].items() if "only" not in entry}
+    study = Study({**CONFIG, "ops": ops, "modes": modes, "recorded": [], "presets": presets})
 
     def of(mode="eager", **changes):
         return {**study.settings(study.job("softmax", "float32", "128", mode, 0)), **changes}

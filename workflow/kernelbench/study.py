@@ -232,6 +232,12 @@ def diagnosed(config: dict, mode: str) -> str | None:
     return config["modes"][mode].get("diagnoses")
 
 
+def without_arms(document: dict) -> dict:
+    """Return summary.json's content without the rows of diagnostic arms, which are compared with one mode alone."""
+    keep = {mode for mode in document["study"]["modes"] if not diagnosed(document["study"], mode)}
+    return {**document, **{t: [row for row in document[t] if row["mode"] in keep] for t in ("summary", "speedups")}}
+
+
 def load(path: Path) -> Study:
     """Return the study of the YAML file at `path`."""
     refuse_duplicates([path])
