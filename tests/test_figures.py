@@ -30,9 +30,9 @@ SPEEDUP = {"eager-control": 1.001, "compile": 1.4, "compile-max-autotune": 0.7, 
 VERDICT = {"eager-control": "equivalent", "compile": "faster", "compile-max-autotune": "slower"}
 
 
-def document(gpu=True, repeats=10, missing=(), ops=OPS, modes=MODES, dtypes=("float16",)) -> dict:
-    """Return a summary.json of fixed values; `missing` modes are unsupported."""
-    metrics = {"device": "µs", "latency": "µs"} if gpu else {"latency": "µs"}
+def document(gpu=True, repeats=10, missing=(), ops=OPS, modes=MODES, dtypes=("float16",), timers=()) -> dict:
+    """Return a summary.json of fixed values; `missing` modes are unsupported, `timers` were taken besides."""
+    metrics = {"device": "µs", "latency": "µs", **dict.fromkeys(timers, "µs")} if gpu else {"latency": "µs"}
     metrics |= {"first_call": "s", "gbps": "GB/s", "tflops": "TFLOP/s"}
     summary, speedups = [], []
     for (op, sizes), dtype in itertools.product(ops.items(), dtypes):
@@ -56,6 +56,7 @@ def document(gpu=True, repeats=10, missing=(), ops=OPS, modes=MODES, dtypes=("fl
         "environment": {"gpu": {"name": "a GPU"} if gpu else None},
         "ceilings": {dtype: {"memory": rate} for dtype in dtypes},
         "peaks": [],
+        "traces": [],
         "control": {},
         "summary": summary,
         "speedups": speedups,
@@ -73,8 +74,24 @@ def _number(name: str, value: float, row: dict) -> dict:
     return {name: value if row["n"] else None, "ci_low": bounds[0], "ci_high": bounds[1]}
 
 
+def traced(content: dict, **without) -> dict:
+    """Return the document with a trace of two modes at two cells; a CPU has no clock and no power."""
+    points = [{"at": t / 10, "call": 200 + t, "sm_clock": 1980 - t, "power": 300 + 8 * t} for t in range(50)]
+    points = [{k: v for k, v in point.items() if k not in without} for point in points]
+    cells = [("matmul", "4096"), ("softmax", "16384")]
+    names = [
+        {"op": op, "dtype": "float16", "size": size, "mode": m} for op, size in cells for m in ("eager", "compile")
+    ]
+    return {**content, "traces": [{**name, "points": points} for name in names]}
+
+
+ALL_TIMERS = ("event", "host", "throughput", "graph")
+ARM = {"compile-arm": {"runner": "compile", "skip_guards": True, "diagnoses": "compile"}}
 DOCUMENTS = {
     "gpu": document(),
+    "all timers": document(timers=ALL_TIMERS),
+    "traced": traced(document()),
+    "traced on a CPU": traced(document(gpu=False), sm_clock=True, power=True),
     "cpu": document(gpu=False, repeats=3),
     "one repeat": document(repeats=1),
     "unsupported modes": document(gpu=False, missing=["compile-max-autotune", "triton"]),
@@ -148,7 +165,34 @@ def test_what_did_not_run_is_named_with_its_reason():
     assert "compile-max-autotune" not in texts(draw("times", DOCUMENTS["unsupported modes"]))
 
 
-@pytest.mark.parametrize("name", ["speedups", "times", "rates", "first_call"])
+def test_each_timer_has_its_line_and_each_kind_of_mode_its_row():
+    figure = draw("timers", DOCUMENTS["all timers"])
+    assert {"graph", "device", "throughput", "CUDA events", "latency", "host"} <= set(texts(figure))
+    rows = {axis.get_ylabel() for axis in figure.axes} - {""}
+    assert rows == {"compile: speedup over eager", "triton: speedup over eager"}
+
+
+def test_host_and_device_are_drawn_apart_where_the_host_was_timed():
+    assert any("not timed apart" in text for text in texts(draw("split", document())))
+    axis = draw("split", DOCUMENTS["all timers"]).axes[0]
+    drawn = [line for line in axis.lines if len(line.get_xdata()) == 2]
+    assert len({line.get_color() for line in drawn}) == 3 and len({line.get_linestyle() for line in drawn}) == 2
+
+
+def test_a_trace_begins_at_one_and_shows_what_the_machine_has():
+    figure = draw("trace", DOCUMENTS["traced"])
+    assert len(figure.axes) == 3 * 2 and {"matmul 4,096", "softmax 16,384"} <= set(texts(figure))
+    assert {line.get_ydata()[0] for line in figure.axes[0].lines} == {1}
+    assert len(draw("trace", DOCUMENTS["traced on a CPU"]).axes) == 2
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_diagnostic_arms_are_in_no_figure(name):
+    grown = document(modes={**MODES, **ARM}, timers=ALL_TIMERS)
+    assert "compile-arm" not in " ".join(texts(draw(name, grown)))
+
+
+@pytest.mark.parametrize("name", ["speedups", "times", "rates", "first_call", "timers"])
 def test_no_data_says_so(name):
     assert any(text.startswith("h200: no ") for text in texts(draw(name, DOCUMENTS["nothing ran"])))
 
@@ -189,7 +233,7 @@ def test_published_numbers_are_consistent():
     assert all(e["low"] < e["mean"] < e["high"] for e in PUBLISHED["ops"].values())
 
 
-@pytest.mark.parametrize("kind", ["gpu", "cpu", "odd sizes"])
+@pytest.mark.parametrize("kind", ["gpu", "all timers", "traced", "cpu", "odd sizes"])
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_labels_are_neither_clipped_nor_on_top_of_each_other(name, kind):
     figure = draw(name, DOCUMENTS[kind])

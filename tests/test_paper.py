@@ -151,6 +151,7 @@ def cpu(document: dict) -> dict:
 def once(document: dict) -> dict:
     """One repeat: no interval, no p, no verdict but inconclusive."""
     document["study"]["repeats"] = 1
+    document["payback"] = []
     for row in rows(document, status="ok"):
         row.update(n=1, ci_low=None, ci_high=None)
         if "verdict" in row:
@@ -593,12 +594,12 @@ def test_outcome_in_words(verdicts, words, document):
     assert str(say.outcome(mode, "eager")) == words
 
 
-def test_host_cost_and_break_even_are_plain_arithmetic(document):
-    """One cell, by hand: 10 µs of host before, 25 µs after, 20 µs of kernel saved, 2 s for the first call."""
+def test_host_cost_is_plain_arithmetic(document):
+    """One cell, by hand: 10 µs of host before, 25 µs after; by its own timer, where there is one, 9 and 30."""
     document = bare(document)
     times = {
-        "eager": {"device": 100.0, "latency": 110.0, "first_call": 0.5},
-        "compile": {"device": 80.0, "latency": 105.0, "first_call": 2.5},
+        "eager": {"device": 100.0, "latency": 110.0},
+        "compile": {"device": 80.0, "latency": 105.0},
     }
     for mode, by_metric in times.items():
         for metric, time in by_metric.items():
@@ -609,7 +610,12 @@ def test_host_cost_and_break_even_are_plain_arithmetic(document):
     assert found["host"]["eager"]["median"] == 10
     assert found["host"]["compile"]["excess"]["median"] == 15
     assert found["host"]["compile"]["shorter"] == 0
-    assert found["break_even"]["device"]["median"] == pytest.approx(100_000)
+    for row in [row for row in document["summary"] if row["metric"] == "latency"]:
+        document["summary"].append(
+            {**row, "metric": "host", "estimate": {"eager": 9.0, "compile": 30.0}.get(row["mode"], 1.0)}
+        )
+    found = numbers(document, PUBLISHED, False)["host"]
+    assert (found["eager"]["median"], found["compile"]["excess"]["median"]) == (9, 21)
 
 
 def test_published_regression_by_latency_only_is_said_so(document):
@@ -716,25 +722,41 @@ def test_modes_that_differ_have_answers_of_their_own(document):
     ) in section(render(document), "Conclusion")
 
 
-def test_break_even_has_bounds_and_says_what_latency_says(document):
-    found = numbers(document, PUBLISHED, False)["break_even"]
-    assert found["device"]["first"] <= found["device"]["low"] < found["device"]["high"] <= found["device"]["last"]
-    for row in rows(document, mode="compile", metric="latency", baseline="eager", verdict="faster"):
-        row["verdict"] = "inconclusive"
-    set_speedup(document, "layer_norm", "1024", "latency", 1.1, "faster")
-    rows(document, op="layer_norm", size="1024", mode="compile", metric="latency", baseline="eager")[0]["p_holm"] = (
-        0.035
+def paid(document: dict, **calls: str) -> None:
+    """Make the compiled cells of softmax (sizes in order) pay back so by latency: a number of calls, open or never."""
+    found = [
+        row
+        for row in document["payback"]
+        if (row["op"], row["mode"], row["metric"]) == ("softmax", "compile", "latency")
+    ]
+    for row, said in zip(found, calls["softmax"].split(), strict=True):
+        row.update(kind=said, calls=None, low=None, high=None)
+        if said.isdigit():
+            row.update(kind="after", calls=int(said), low=int(said) * 0.9, high=int(said) * 1.1)
+        elif said == "open":
+            row.update(low=5000.0)
+
+
+def test_when_compiling_pays_back_is_said_by_metric_cell_and_op(document):
+    paid(document, softmax="1000 2000 open never never")
+    found = numbers(document, PUBLISHED, False)["payback"]["latency"]
+    counted = {"after": 2, "open": 1, "never": 2}
+    others = [row for row in found["rows"] if row["op"] != "softmax"]
+    assert {kind: found[kind] - sum(row["kind"] == kind for row in others) for kind in counted} == counted
+    text = render(document)
+    trial = section(text, "The published figures {")
+    assert (
+        "by latency paid after 1,000 to 2,000 calls at 1024 and 4096, never paid at 32768 and 65536 and open at 16384"
+        in trial
     )
-    text = section(render(document), "What the first call costs {")
-    assert "in 6 of these 7 cells latency is not shown faster" in text
-    assert "(1 cell, layer normalization 1024, Holm's p = 0.035)" in text
-    set_speedup(document, "layer_norm", "512", "latency", 1.2, "faster")
-    text = section(render(document), "What the first call costs {")
-    assert "in 5 of these 7 cells latency is not shown faster" in text
-    assert "(2 cells)" in text and "Holm's p" not in text
-    for row in rows(document, op="layer_norm", size="512", mode="compile", metric="latency", baseline="eager"):
-        row["ci_low"] = 0.9
-    assert "the speedups' intervals do not bound it" in section(render(document), "What the first call costs {")
+    assert "≥&nbsp;5,000 |" in text and "1,000 [900,&nbsp;1,100] |" in text and "| never |" in text
+    paid(document, softmax="never never never never never")
+    assert "by latency never paid at any size" in section(render(document), "The published figures {")
+
+
+def test_a_study_in_which_nothing_compiles_says_nothing_of_paying_back(document):
+    without(document, mode="compile")
+    assert "pays back" not in render(document).lower()
 
 
 def test_times_near_the_floor_are_marked(document):
@@ -793,7 +815,86 @@ def test_speedups_of_which_the_exact_interval_says_otherwise_are_listed(recorded
     )
 
 
-def test_whether_causes_are_known_follows_the_data(recorded):
+def because(cause: str, **where: str) -> dict:
+    where = {"dtype": "float16", "baseline": "eager", "metric": "latency"} | where
+    return {**where, "cause": cause, "evidence": "device 10 and 20 µs; old_kernel 9 µs and triton_red 19 µs"}
+
+
+def test_causes_are_told_by_op_mode_and_metric(recorded):
     assert "No causes are assigned to the differences on the NVIDIA H200" in render(recorded)
-    cause = {"cause": "host", "evidence": "the call returns after 6 and 20 µs"}
-    assert "The causes of the differences on the NVIDIA H200 stand in" in render({**recorded, "causes": [cause]})
+    found = [
+        because("host", op="softmax", size="1024", mode="compile"),
+        because("kernel", op="softmax", size="16384", mode="compile"),
+        because("kernel", op="softmax", size="16384", mode="compile", metric="device"),
+        because("unexplained", op="matmul", size="512", mode="triton"),
+        because("host", op="matmul", size="512", mode="triton", metric="host"),
+        because("host", op="matmul", size="512", mode=CONTROL),
+    ]
+    text = render({**recorded, "causes": found})
+    assert "No causes are assigned" not in text
+    why = section(text, "Why {")
+    assert "3 of the 4 differences from eager have a cause" in why and "the others are *unexplained*" in why
+    assert "| softmax | `compile` | kernel: 16384 | host: 1024; kernel: 16384 |" in why
+    assert "| matrix product | `triton` | – | unexplained: 512 |" in why
+    assert r"- softmax 16384: device 10 and 20 µs; old\_kernel 9 µs and triton\_red 19 µs." in why
+
+
+def with_arm(document: dict, verdict: str) -> dict:
+    """Add a diagnostic arm of compile at one cell, twice as fast, with this verdict by latency."""
+    document["study"]["modes"]["compile-arm"] = {"runner": "compile", "skip_guards": True, "diagnoses": "compile"}
+    for row in rows(document, op="softmax", size="1024", mode="compile", metric={"latency", "device"}):
+        if "estimate" in row:
+            document["summary"].append({**row, "mode": "compile-arm", "estimate": row["estimate"] / 2})
+        elif row["baseline"] == "eager":
+            own = {"mode": "compile-arm", "baseline": "compile", "speedup": 2.0, "ci_low": 1.9, "ci_high": 2.1}
+            word = verdict if row["metric"] == "latency" else "equivalent"
+            document["speedups"].append({**row, **own, "verdict": word})
+    return document
+
+
+def test_a_diagnostic_arm_has_a_table_of_its_own_and_is_no_mode_elsewhere(recorded, document):
+    known = render(recorded)
+    text = render(with_arm(copy.deepcopy(document), "faster"))
+    found = section(text, "What guards and input copies cost {")
+    assert "`compile-arm` differs from `compile` by latency in 1 of 1 cell." in found
+    row = next(r for r in rows(document, op="softmax", size="1024", mode="compile", metric="latency") if "unit" in r)
+    assert f"{paper.value(row['estimate'])} → {paper.value(row['estimate'] / 2)} | 2.00 [1.90,\u00a02.10]" in found
+    assert "compile-arm" not in text.replace(found, "") and "compile-arm" not in known
+    assert "differs from `compile` by no timer in any of 1 cell" in render(with_arm(document, "inconclusive"))
+
+
+def speedups_of(document: dict, metric: str) -> dict[str, str]:
+    wanted = {"mode": "compile", "baseline": "eager", "metric": metric}
+    return {row["op"] + row["size"]: row["verdict"] for row in rows(document, **wanted) if row["size"] != "all"}
+
+
+def test_a_conclusion_that_turns_with_the_timer_is_counted(recorded, document):
+    assert "The same cells by each timer" not in render(recorded)
+    for row in rows(document, metric="latency"):
+        table = document["summary" if "unit" in row else "speedups"]
+        table.append({**row, "metric": "throughput", **({"verdict": "faster"} if row.get("verdict") else {})})
+    found = numbers(document, PUBLISHED, False)["turned"]["modes"]["compile"]
+    device, latency = (speedups_of(document, metric) for metric in ("device", "latency"))
+    assert found["of"] == 19 and found["all_slower"] == 0
+    assert found["cells"] == sum("slower" in (device[cell], latency[cell]) for cell in device)
+    assert f"in {found['cells']} of 19 cells" in section(render(document), "The same cells by each timer {")
+
+
+@pytest.fixture(scope="module")
+def protocol_study() -> dict:
+    return summarize(RECORDED.parent / "h200-protocol")[2]
+
+
+def test_a_study_of_the_protocol_is_told_in_a_section_of_its_own(recorded, protocol_study):
+    text = render(recorded, protocol_study)
+    found = section(text, "What the protocol does {")
+    assert text.count("#tbl-glance-") == 1, "it is no machine"
+    cell = {"op": "softmax", "size": "1024", "metric": "device", "unit": "µs"}
+    times = {row["mode"]: row["estimate"] for row in rows(protocol_study, **cell)}
+    modes = [f"{mode}{flush}" for mode in ("eager", "compile", "triton") for flush in ("", "-written", "-warm")]
+    assert f"| softmax 1024 | {' | '.join(paper.value(times[mode]) for mode in modes)} |" in found
+    assert "calls without a pause for 5&nbsp;s" in found
+    load = next(t for t in protocol_study["traces"] if (t["op"], t["mode"]) == ("matmul", "eager-long"))
+    assert f"Matrix product 4096 in `eager-long` takes {load['slowdown']['estimate']:.3f} [" in found
+    assert f"{load['ends']['power']:.0f}&nbsp;W and {load['ends']['sm_clock']:.0f}&nbsp;MHz" in found
+    assert "What the protocol does" not in render(recorded)

@@ -92,3 +92,27 @@ def test_the_interval_covers_the_truth_in_95_percent_of_draws(n):
         found = statistics.interval(row)
         covered += found.low <= np.exp(truth) <= found.high
     assert 0.94 <= covered / draws <= 0.96
+
+
+@pytest.mark.parametrize(("correlation", "spread"), [(0.0, 0.1), (0.8, 0.1), (0.0, 0.3)])
+def test_paybacks_interval_holds_the_truth(correlation, spread):
+    """10,000 studies of 10 repeats: a cost of 1.5 s, 10 µs saved by each call."""
+    rng = np.random.default_rng(7)
+    noise = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], size=(10_000, 10))
+    costs, saved = 1.5e6 * (1 + spread * noise[..., 0]), 10 * (1 + spread * noise[..., 1])
+    found = [statistics.payback(cost, each) for cost, each in zip(costs, saved, strict=True)]
+    assert {one.kind for one in found} == {"after"}
+    assert 0.93 < np.mean([one.low <= 150_000 <= one.high for one in found]) < 0.97
+
+
+def test_a_call_that_takes_longer_never_pays_back_and_one_that_is_not_sure_to_save_may_not():
+    rng = np.random.default_rng(8)
+    cost, noise = 1e6 * (1 + 0.05 * rng.normal(size=10)), rng.normal(size=10)
+    assert statistics.payback(cost, noise - 20).kind == "never"
+    saved = noise - noise.mean() + 0.1
+    found = statistics.payback(cost, saved)
+    assert found.kind == "open" and np.isnan(found.high)
+    most = 0.1 + 2.262 * saved.std(ddof=1) / np.sqrt(10)
+    assert found.low == pytest.approx(cost.mean() / most, rel=0.05), "by the most that a call may save"
+    with pytest.raises(ValueError, match="1 repeats; allowed: 2 and more"):
+        statistics.payback(cost[:1], noise[:1])

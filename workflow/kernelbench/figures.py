@@ -15,7 +15,7 @@ from math import ceil, floor, log2, log10, nan
 from pathlib import Path
 
 from kernelbench.harness import workloads
-from kernelbench.study import CONTROL
+from kernelbench.study import CONTROL, without_arms
 
 # The figures by name, filled by @_registered.
 FIGURES: dict[str, Callable] = {}
@@ -75,6 +75,13 @@ INTERVAL, TINT = {"elinewidth": 4, "mew": 0, "linestyle": "none"}, 0.3
 ALL = "all"
 # The time metrics that figures show, with their names in full.
 TIMES = {"device": "device time", "latency": "latency"}
+# All timers of a call, in the order of how much of the host is in them.
+TIMERS = {
+    "graph": "graph", "device": "device", "throughput": "throughput", "event": "CUDA events", "latency": "latency",
+    "host": "host",
+}  # fmt: skip
+# What a trace shows.
+TRACED = {"call": "time of a call\n(of the first)", "sm_clock": "SM clock\n(MHz)", "power": "power\n(W)"}
 # By what bounds an op: its rate's metric, the unit, and that in units of the ceilings (bytes/µs and
 # FLOP/µs).
 RATES = {"memory": ("gbps", "GB/s", 1e3), "compute": ("tflops", "TFLOP/s", 1e6)}
@@ -115,11 +122,13 @@ class _Data:
     """What the figures ask of a summary.json. A group is an (op, dtype): what shares a panel."""
 
     def __init__(self, document: dict):
+        document = without_arms(document)
         study = document["study"]
         self.machine, self.baseline = study["machine"], study["baselines"][0]
         self.ops, self.configs = study["ops"], study.get("modes", {})
         self.ceilings = document["ceilings"]
         self.summary = document["summary"]
+        self.traces = document["traces"]
         self.speedups = [row for row in document["speedups"] if row["baseline"] == self.baseline]
         self.metrics = [m for m in TIMES if any(row["metric"] == m for row in self.summary)]
         key = ("op", "dtype", "size", "mode", "metric")
@@ -158,6 +167,14 @@ class _Data:
             return CONTROL_STYLE
         place = [m for m in self.modes if m != self.baseline and not self.is_control(m)].index(mode)
         return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+
+    @cached_property
+    def main(self) -> list[str]:
+        """The baseline, and the first mode of each other runner: those that stand for their kind."""
+        found = {self.configs[self.baseline]["runner"]: self.baseline}
+        for mode in self.modes:
+            found.setdefault(self.configs[mode]["runner"], mode)
+        return list(found.values())
 
     def label(self, group: tuple[str, str]) -> str:
         """Return the name of a panel: the op, and its dtype where the study has several."""
@@ -330,6 +347,8 @@ def _size_axis(axis, sizes: list[str]) -> list[float]:
     axis.set_xticks(places, labels=labels, **turned)
     axis.minorticks_off()
     axis.margins(x=0.08)
+    if len(places) == 1:
+        axis.set_xlim(places[0] / 2, places[0] * 2)
     return places
 
 
@@ -501,6 +520,99 @@ def times(document: dict):
 def _drawn_keys(data: _Data, drawn) -> list:
     shown = set().union(*drawn)
     return _mode_keys(data, [m for m in data.modes if m in shown], linestyle="-", mew=0)
+
+
+@_registered
+def timers(document: dict):
+    """Return the speedup of the main modes by each timer against the size: a column per op, a row per mode."""
+    data = _Data(document)
+    shown = [t for t in TIMERS if any(row["metric"] == t and row["speedup"] for row in data.speedups)]
+    panels = {
+        (group, mode): {t: [data.number("speedup", group, s, mode, t) for s in data.sizes(group)] for t in shown}
+        for group in data.groups
+        for mode in data.main[1:]
+    }
+    panels = {at: {t: n for t, n in drawn.items() if any(n)} for at, drawn in panels.items()}
+    groups = [group for group in data.groups if any(panels[group, mode] for mode in data.main[1:])]
+    if len(shown) < 2 or not groups:
+        return _blank(WIDE, f"{data.machine}: no speedups by several timers")
+    figure, axes = _curve_grid(data, groups, len(data.main) - 1, 1.65)
+    for (group, band), axis in axes.items():
+        mode = data.main[1 + band]
+        places = _size_axis(axis, data.sizes(group))
+        axis.axhline(1, color="black", linewidth=0.5)
+        for timer, numbers in panels[group, mode].items():
+            _bars(axis, places, _values(numbers), numbers, "y", **_timer_style(timer))
+        if group in groups[::COLUMNS]:
+            axis.set_ylabel(f"{mode}: speedup over {data.baseline}")
+        else:
+            axis.tick_params(axis="y", labelleft=False)
+    _log_axis(axes.values(), "y", [*_ends(panels.values()), 1], least=3)
+    _legend(figure, [_key(TIMERS[timer], **_timer_style(timer) | {"linestyle": "-"}) for timer in shown], 6)
+    return figure
+
+
+def _timer_style(timer: str) -> dict:
+    place = list(TIMERS).index(timer)
+    return {"color": COLOURS[place], "marker": MARKERS[place], "mew": 0}
+
+
+@_registered
+def split(document: dict):
+    """Return what a call takes on the host and on the device against the size, for the main modes: a column per op."""
+    data = _Data(document)
+    parts = {"host": (0, (2, 1.2)), "device": "-"}
+    panels = {
+        group: {
+            (m, part): data.curves(group, part)[m] for part in parts for m in data.main if m in data.curves(group, part)
+        }
+        for group in data.groups
+    }
+    groups = [group for group in data.groups if {part for _, part in panels[group]} == set(parts)]
+    if not groups:
+        return _blank(WIDE, f"{data.machine}: the host was not timed apart")
+    figure, axes = _curve_grid(data, groups, 1, 2.0)
+    for (group, _), axis in axes.items():
+        places = _size_axis(axis, data.sizes(group))
+        for (mode, part), numbers in panels[group].items():
+            style = {**data.style(mode), "linestyle": parts[part]}
+            _bars(axis, places, _values(numbers), numbers, "y", mew=0, **style)
+        axis.grid(axis="y", color="0.9", linewidth=0.4)
+        axis.set_axisbelow(True)
+        if group in groups[::COLUMNS]:
+            axis.set_ylabel("time of a call (µs)")
+        else:
+            axis.tick_params(axis="y", labelleft=False)
+    _log_axis(axes.values(), "y", _ends([panels[group] for group in groups]), least=10)
+    lines = [_key(f"{part}", color=GREY, linestyle=line) for part, line in parts.items()]
+    _legend(figure, [*_mode_keys(data, data.main, linestyle="-", mew=0), *lines], 6)
+    return figure
+
+
+@_registered
+def trace(document: dict):
+    """Return time of a call, SM clock and power during a load of some seconds: a column per cell, a line per mode."""
+    data = _Data(document)
+    cells = list(dict.fromkeys((t["op"], t["dtype"], t["size"]) for t in data.traces))[:COLUMNS]
+    bands = {name: label for name, label in TRACED.items() if any(name in t["points"][0] for t in data.traces)}
+    if not cells:
+        return _blank(WIDE, f"{data.machine}: nothing was traced")
+    figure, axes = _grid(WIDE, 0.45 + 1.1 * len(bands), len(bands), len(cells), sharex=True, sharey="row")
+    for column, (*group, size) in enumerate(cells):
+        axes[0, column].set_title(f"{data.label(tuple(group))} {_long(size)}", fontweight="bold")
+        axes[-1, column].set_xlabel("time since the load began (s)")
+        for traced in data.traces:
+            if (traced["op"], traced["dtype"], traced["size"]) == (*group, size):
+                at = [point["at"] for point in traced["points"]]
+                style = data.style(traced["mode"]) | {"linestyle": "-", "marker": ""}
+                for axis, name in zip(axes[:, column], bands, strict=True):
+                    first = traced["points"][0]["call"] if name == "call" else 1
+                    axis.plot(at, [point[name] / first for point in traced["points"]], **style)
+    for axis, label in zip(axes[:, 0], bands.values(), strict=True):
+        axis.set_ylabel(label)
+    modes = [mode for mode in data.modes if any(traced["mode"] == mode for traced in data.traces)]
+    _legend(figure, [_key(mode, **data.style(mode) | {"linestyle": "-", "marker": ""}) for mode in modes], 6)
+    return figure
 
 
 @_registered

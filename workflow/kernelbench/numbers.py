@@ -11,9 +11,10 @@ import statistics
 
 from scipy import stats
 
+from kernelbench.causes import UNEXPLAINED
 from kernelbench.statistics import CONFIDENCE
-from kernelbench.study import CONTROL, PROCESS_KEYS, TWIN
-from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FLOOR_FACTOR, PEAKS_NOTE
+from kernelbench.study import CONTROL, MEASURE_KEYS, PROCESS_KEYS, TWIN, diagnosed, without_arms
+from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -31,6 +32,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
     """
     study, environment = document["study"], document["environment"]
     gpu, baseline, compiled = environment["gpu"], study["baselines"][0], published["mode"]
+    arms, document = _arms(document), without_arms(document)
     metrics = [m for m in TIMES if any(row["metric"] == m for row in document["summary"])]
     ops = _ops(document)
     return {
@@ -61,20 +63,49 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "control": _control(document, metrics),
         "peaks": _peaks(document, baseline, metrics),
         "exact": _exact(document, baseline, metrics),
-        "has_causes": bool(document["causes"]),
         "noise": _noise(ops, metrics),
         "unsteady_factor": UNSTEADY_FACTOR,
         "turns": _turns(ops, metrics),
+        "turned": _turned(document, baseline),
         "loss": _loss(ops, baseline, compiled, metrics),
         "host": _host(ops, baseline, metrics),
         "first_call": _first_call(ops),
-        "break_even": {m: _break_even(ops, baseline, compiled, m) for m in metrics},
+        "arms": arms,
+        "payback": _payback(document, ops, compiled),
+        "causes": _causes(document, baseline, metrics),
+        "flushes": _flushes(document),
+        "traces": [
+            {k: v for k, v in t.items() if k != "points"} | {"label": _label(document, t)} for t in document["traces"]
+        ],
         "answers": {mode: _answer(ops, mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])},
         "failures": _failures(document),
         "unsettled": document["unsettled"],
         "near_floor": _near_floor(document),
         "claims": {op: _claim(ops, op, published, metrics, baseline) for op in published["ops"]},
     }
+
+
+def _arms(document: dict) -> dict:
+    """Return by diagnostic arm {diagnoses, cells}; a cell: {label, size, status, metrics}, metrics {from, to, speedup}.
+
+    from, to: the estimates of the mode that is diagnosed and of the arm; speedup: the row of the arm over that mode.
+    """
+    study, found = document["study"], {}
+    estimates = {(r["op"], r["dtype"], r["size"], r["mode"], r["metric"]): r for r in document["summary"]}
+    for row in document["speedups"]:
+        mode, other = row["mode"], diagnosed(study, row["mode"])
+        if other != row["baseline"] or row["metric"] not in (*TIMES, "host"):
+            continue
+        cell = (row["op"], row["dtype"], row["size"])
+        cells = found.setdefault(mode, {"diagnoses": other, "cells": {}})["cells"]
+        own = cells.setdefault(cell, {"label": _label(document, row), "size": row["size"], "metrics": {}})
+        own["status"] = row["status"]
+        own["metrics"][row["metric"]] = {
+            "from": estimates[*cell, other, row["metric"]],
+            "to": estimates[*cell, mode, row["metric"]],
+            "speedup": row,
+        }
+    return {mode: {**arm, "cells": list(arm["cells"].values())} for mode, arm in found.items()}
 
 
 def _label(document: dict, row: dict) -> str:
@@ -429,9 +460,33 @@ def _turns(ops: dict, metrics: list[str]) -> dict:
     return found
 
 
-def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
-    """Return by mode what a call takes besides its kernels, latency - device, as medians over cells in µs.
+def _turned(document: dict, baseline: str) -> dict:
+    """Return {timers, modes}: by mode in how many cells its verdicts differ by timer, where there are more than two.
 
+    of: the cells; cells: faster by one timer and slower by another; all_faster, all_slower: by all of them.
+    """
+    timers = [m for m in MEASURED if MEASURED[m] == "µs" and any(r["metric"] == m for r in document["summary"])]
+    verdicts = {}
+    for row in _speedups(document, baseline=baseline):
+        if row["metric"] in timers and row["size"] != ALL and row["verdict"]:
+            cell = (row["op"], row["dtype"], row["size"])
+            verdicts.setdefault(row["mode"], {}).setdefault(cell, []).append(row["verdict"])
+    modes = {
+        mode: {
+            "of": len(cells),
+            "cells": sum({"faster", "slower"} <= set(found) for found in cells.values()),
+            "all_faster": sum(set(found) == {"faster"} for found in cells.values()),
+            "all_slower": sum(set(found) == {"slower"} for found in cells.values()),
+        }
+        for mode, cells in verdicts.items()
+    }
+    return {"timers": timers, "modes": modes} if len(timers) > len(TIMES) else {}
+
+
+def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return by mode what a call takes on the host, as medians over cells in µs.
+
+    By the timer `host`, the time until the call returns; in a study without it the residual latency - device.
     excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: in
     how many of these cells the baseline's whole device time is below that median.
     """
@@ -441,9 +496,10 @@ def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
     for label, op in ops.items():
         for mode, by_metric in op["estimates"].items():
             for size in op["sizes"]:
-                device, latency = (by_metric.get(m, {}).get(size, {}).get("estimate") for m in TIMES)
-                if device is not None and latency is not None and mode != CONTROL:
-                    gaps.setdefault(mode, {})[label, size] = latency - device
+                times = [by_metric.get(m, {}).get(size, {}).get("estimate") for m in (*TIMES, "host")]
+                if None not in times[:2] and mode != CONTROL:
+                    device, latency, host = times
+                    gaps.setdefault(mode, {})[label, size] = latency - device if host is None else host
     found = {}
     for mode, gap in gaps.items():
         extra = [gap[cell] - gaps[baseline][cell] for cell in gap if cell in gaps.get(baseline, {})]
@@ -475,37 +531,82 @@ def _first_call(ops: dict) -> dict:
     return {mode: _spread(times) for mode, times in found.items()}
 
 
-def _break_even(ops: dict, baseline: str, mode: str, metric: str) -> dict | None:
-    """Return after how many calls the time that `mode` saves has paid for its longer first call.
+def _payback(document: dict, ops: dict, mode: str) -> dict:
+    """Return by metric when `mode` has paid for its first call.
 
-    Over the cells that are faster by `metric`: median, least and greatest, None where there is no such cell. first,
-    last: the least and greatest with the bounds of each speedup's interval in place of the speedup, None where the
-    bounds give no number; waited: how many of the cells are faster by latency as well; only: the cell if it is one.
+    {rows: those of summary.json with their label; after, open, never: how many of each kind; low, high: the least and
+    the greatest number of calls of those that pay back, None where there is none}.
     """
-    calls, bounds, waited, only = [], [], 0, None
-    for label, op in ops.items():
-        for size in op["modes"].get(mode, {}).get(metric, {}).get("faster", []):
-            own, other = op["estimates"][mode], op["estimates"][baseline]
-            first = [times.get("first_call", {}).get(size, {}).get("estimate") for times in (own, other)]
-            before = other[metric][size]["estimate"]
-            saved = before - own[metric][size]["estimate"]
-            if None not in first and saved > 0:
-                row, cost = op["modes"][mode][metric]["sizes"][size], max(0.0, (first[0] - first[1]) * 1e6)
-                calls.append(cost / saved)
-                ends = (row["ci_high"], row["ci_low"])
-                bounds += [cost / (before * (1 - 1 / end)) if end and end > 1 else None for end in ends]
-                waited += size in op["modes"][mode].get("latency", {}).get("faster", [])
-                only = {"label": label, "size": size, "p_holm": row["p_holm"]}
-    if not calls:
-        return None
-    known = None not in bounds
-    return {
-        **_spread(calls),
-        "first": min(bounds) if known else None,
-        "last": max(bounds) if known else None,
-        "waited": waited,
-        "only": only if len(calls) == 1 else None,
+    found = {}
+    for row in document["payback"]:
+        label = _label(document, row)
+        if row["mode"] == mode and mode in ops.get(label, {"modes": ()})["modes"]:
+            found.setdefault(row["metric"], []).append({**row, "label": label})
+    counted = {}
+    for metric, rows in found.items():
+        calls = [row["calls"] for row in rows if row["kind"] == "after"]
+        kinds = {kind: sum(row["kind"] == kind for row in rows) for kind in ("after", "open", "never")}
+        ends = {"low": min(calls, default=None), "high": max(calls, default=None)}
+        counted[metric] = {"rows": rows, **kinds, **ends}
+    return counted
+
+
+def _causes(document: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return {of, unexplained, modes, kernels} of the differences from the baseline in the given metrics.
+
+    of: how many are decided; unexplained: how many of these have no cause; modes: by mode, label and metric the sizes
+    of each cause; kernels: {label, size, mode, evidence} of the largest size whose device time differs by the kernels,
+    for each op and mode. Empty where the study has no causes.
+    """
+    rows = [row for row in document["causes"] if row["baseline"] == baseline and row["metric"] in metrics]
+    rows = [{**row, "label": _label(document, row)} for row in rows if row["mode"] != CONTROL]
+    modes, kernels = {}, {}
+    for row in rows:
+        by_metric = modes.setdefault(row["mode"], {}).setdefault(row["label"], {}).setdefault(row["metric"], {})
+        by_metric.setdefault(row["cause"], []).append(row["size"])
+        if row["metric"] == "device" and row["cause"] == "kernel":
+            kernels[row["label"], row["mode"]] = {k: row[k] for k in ("label", "size", "mode", "evidence")}
+    unexplained = sum(row["cause"] == UNEXPLAINED for row in rows)
+    found = {"of": len(rows), "unexplained": unexplained, "modes": modes, "kernels": list(kernels.values())}
+    return found if rows else {}
+
+
+def _flushes(document: dict) -> dict:
+    """Return {kinds, modes, rows}: device time by the way in which the L2 cache is emptied; empty without a choice.
+
+    kinds: the ways, read first; modes: the names of those that are read-flushed and have twins; rows: for each cell
+    {label, size, times: {mode: {kind: estimate}}, speedups: {mode: {kind: speedup over the first of the modes}}}.
+    """
+    study, twins = document["study"], {}
+    for mode, entry in study["modes"].items():
+        if "trace_seconds" not in entry and mode != CONTROL and not diagnosed(study, mode):
+            run = tuple(sorted((k, str(v)) for k, v in entry.items() if k not in MEASURE_KEYS))
+            twins.setdefault(run, {})[entry.get("flush", "read")] = mode
+    twins = {by["read"]: by for by in twins.values() if len(by) > 1 and "read" in by}
+    if not twins:
+        return {}
+    kinds, first = list(next(iter(twins.values()))), next(iter(twins))
+    times = {(r["op"], r["dtype"], r["size"], r["mode"]): r for r in document["summary"] if r["metric"] == "device"}
+    gains = {
+        (r["op"], r["dtype"], r["size"], r["mode"]): r
+        for kind in kinds
+        for r in _speedups(document, baseline=twins[first][kind], metric="device")
+        if any(r["mode"] == by.get(kind) for by in twins.values())
     }
+    rows = []
+    for op, dtype, size in dict.fromkeys(key[:3] for key in times):
+        cell = (op, dtype, size)
+        rows.append(
+            {
+                "label": _label(document, {"op": op, "dtype": dtype}),
+                "size": size,
+                "times": {m: {k: times.get((*cell, by.get(k))) for k in kinds} for m, by in twins.items()},
+                "speedups": {
+                    m: {k: gains.get((*cell, by.get(k))) for k in kinds} for m, by in twins.items() if m != first
+                },
+            }
+        )
+    return {"kinds": kinds, "modes": list(twins), "rows": rows}
 
 
 def _answer(ops: dict, mode: str, metrics: list[str]) -> dict:

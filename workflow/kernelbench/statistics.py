@@ -1,7 +1,8 @@
 """The statistics. The repeat is the unit; times are compared on logarithms, in pairs within a repeat.
 
 Georges, Buytaert and Eeckhout (2007) and Kalibera and Jones (2013) on replicates and intervals; Holm (1979);
-Hodges and Lehmann (1963) with the exact signed-rank interval of Hollander, Wolfe and Chicken (2014, section 3.3).
+Hodges and Lehmann (1963) with the exact signed-rank interval of Hollander, Wolfe and Chicken (2014, section 3.3);
+Fieller (1954) on the interval of a ratio of means.
 """
 
 from dataclasses import dataclass
@@ -133,6 +134,41 @@ def hodges_lehmann(logs: np.ndarray) -> tuple[float, float, float]:
     # The largest c with P(T+ < c) <= 2.5 %: the c-th smallest and c-th largest Walsh average bound the interval.
     c = int(np.searchsorted(np.cumsum(_signed_rank_pmf(n)), (1 - CONFIDENCE) / 2, side="right"))
     return estimate, float(np.exp(walsh[c - 1])), float(np.exp(walsh[-c]))
+
+
+@dataclass(frozen=True)
+class Payback:
+    """After how many calls a cost is paid, with a 95 % interval.
+
+    kind: "after" so many; "never", where each call costs more; "open", where it is not sure that a call saves anything:
+    then after `low` calls at the earliest.
+    """
+
+    kind: str
+    calls: float
+    low: float
+    high: float
+
+
+def payback(cost: np.ndarray, saved: np.ndarray) -> Payback:
+    """Return mean(cost) / mean(saved) with Fieller's interval; (repeats,) each, in pairs and in the same unit.
+
+    cost: what is paid once, positive; saved: what each call saves. NaN where there is no such number. Raises ValueError
+    below two repeats.
+    """
+    n = len(cost)
+    if n < 2:
+        raise ValueError(f"payback: {n} repeats; allowed: 2 and more")
+    (cc, cs), (_, ss) = _t(n) ** 2 * np.cov(cost, saved) / n
+    paid, gain = float(np.mean(cost)), float(np.mean(saved))
+    # The ratios r that the data do not refute: a r² - 2 b r + c <= 0.
+    a, b, c = gain**2 - ss, paid * gain - cs, paid**2 - cc
+    if a > 0 and gain < 0:
+        return Payback("never", np.nan, np.nan, np.nan)
+    root = np.sqrt(max(b**2 - a * c, 0.0))
+    if a > 0:
+        return Payback("after", max(paid / gain, 0.0), max(float(b - root) / a, 0.0), max(float(b + root) / a, 0.0))
+    return Payback("open", np.nan, float(b - root) / a if a < 0 < c else 0.0, np.nan)
 
 
 def _signed_rank_pmf(n: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from kernelbench.causes import Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, TWIN, cells_of, diagnosed, modes_of
+from kernelbench.traces import traces
 
 # The metrics that speedups exist for, with the unit of their samples.
 MEASURED = {
@@ -31,7 +32,10 @@ SPEEDUPS = (
     "machine op dtype size mode baseline metric n speedup ci_low ci_high p p_holm verdict cause status reason "
     "hl hl_low hl_high delta"
 )
+PAYBACK = "op dtype size mode metric n cost saved kind calls low high"
 SPREAD = "op dtype size mode metric n samples within between drawn"
+# The times of a call of which it is said when what they save has paid for the compilation.
+PAID_BY = ("device", "latency", "throughput")
 # From the best to the worst: the worst of a mode's repeats stands.
 STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
 # What the median absolute deviation of normal values is multiplied by to be their standard deviation.
@@ -125,6 +129,8 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "causes": reasons,
         "spread": _plain(_spread(data)),
         "unsettled": _unsettled(data),
+        "payback": _plain(_paybacks(data)),
+        "traces": traces(data.jobs),
         "jobs": jobs.about(data.jobs),
         "summary": _plain(summary),
         "speedups": _plain(speedups),
@@ -148,6 +154,29 @@ def _spread(data: Data) -> pd.DataFrame:
         for inner, samples in [within.loc[(*row, metric)]]
     ]
     return pd.DataFrame(rows, columns=SPREAD.split())
+
+
+def _paybacks(data: Data) -> pd.DataFrame:
+    """Return after how many calls each mode that compiles has paid for its longer first call, over the first baseline.
+
+    cost: how much longer that is, in s; saved: what a call takes less, in µs; kind, calls, low, high: of Payback.
+    """
+    baseline, found = data.study["baselines"][0], []
+    for row in data.rows:
+        *cell, mode = row
+        entry = data.study["modes"][mode]
+        if mode == baseline or entry["runner"] != "compile" or not _comparable(data, row, baseline):
+            continue
+        for metric in (metric for metric in PAID_BY if metric in data.metrics):
+            arms = [data.values((*cell, arm), name) for name in ("first_call", metric) for arm in (mode, baseline)]
+            if any(arm is None for arm in arms):
+                continue
+            times = np.exp(pd.concat(arms, axis=1).dropna().to_numpy())
+            if len(times) > 1:
+                cost, saved = times[:, 0] - times[:, 1], times[:, 3] - times[:, 2]
+                paid = statistics.payback(cost * 1e6, saved)
+                found.append([*row, metric, len(times), cost.mean(), saved.mean(), *vars(paid).values()])
+    return pd.DataFrame(found, columns=PAYBACK.split())
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:

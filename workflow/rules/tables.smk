@@ -57,7 +57,8 @@ rule summarize:
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
         code=expand(
-            "workflow/kernelbench/{module}.py", module=["causes", "jobs", "precision", "statistics", "summarize"]
+            "workflow/kernelbench/{module}.py",
+            module=["causes", "jobs", "precision", "statistics", "summarize", "traces"],
         ),
     output:
         summary="results/{machine}/summary.csv",
@@ -82,7 +83,8 @@ use rule summarize as summarize_recorded with:
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
         code=expand(
-            "workflow/kernelbench/{module}.py", module=["causes", "jobs", "precision", "statistics", "summarize"]
+            "workflow/kernelbench/{module}.py",
+            module=["causes", "jobs", "precision", "statistics", "summarize", "traces"],
         ),
     output:
         summary="results/rebuilt/{recorded}/summary.csv",
