@@ -836,7 +836,7 @@ def test_causes_are_told_by_op_mode_and_metric(recorded):
     assert "3 of the 4 differences from eager have a cause" in why and "the others are *unexplained*" in why
     assert "| softmax | `compile` | kernel: 16384 | host: 1024; kernel: 16384 |" in why
     assert "| matrix product | `triton` | – | unexplained: 512 |" in why
-    assert r"- softmax 16384: device 10 and 20 µs; old\_kernel 9 µs and triton\_red 19 µs." in why
+    assert r"- softmax 16384: device 10 and 20 µs; old\_&#8203;kernel 9 µs and triton\_&#8203;red 19 µs." in why
 
 
 def with_arm(document: dict, verdict: str) -> dict:

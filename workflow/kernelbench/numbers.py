@@ -567,6 +567,7 @@ def _causes(document: dict, baseline: str, metrics: list[str]) -> dict:
         if row["metric"] == "device" and row["cause"] == "kernel":
             kernels[row["label"], row["mode"]] = {k: row[k] for k in ("label", "size", "mode", "evidence")}
     unexplained = sum(row["cause"] == UNEXPLAINED for row in rows)
+    modes = {mode: modes[mode] for mode in document["study"]["modes"] if mode in modes}
     found = {"of": len(rows), "unexplained": unexplained, "modes": modes, "kernels": list(kernels.values())}
     return found if rows else {}
 
