@@ -102,6 +102,21 @@ def test_what_does_not_differ_has_no_cause(study, tmp_path):
     assert set(control.cause) == {""}
 
 
+def test_a_mean_over_sizes_has_the_causes_of_its_sizes(study, tmp_path):
+    """Waited for, 512 takes longer by its kernel and 1024 by the host."""
+
+    def change(job, entry):
+        plant = planted(2, 1, OTHER) if job.cell.size == "512" else planted(1, 3, SAME)
+        plant(job, entry)
+
+    write_records(study, tmp_path, change)
+    _, speedups, _ = tables(study, tmp_path)
+    wanted = {"op": "softmax", "mode": "compile", "baseline": "eager", "metric": "latency"}
+    assert [row(speedups, **wanted, size=size).cause for size in ("512", "1024")] == ["kernel", "host"]
+    assert row(speedups, **wanted, size="all").verdict == "slower"
+    assert row(speedups, **wanted, size="all").cause == "host and kernel"
+
+
 def test_without_a_timer_of_the_host_no_cause_is_given(study, tmp_path):
     write_records(study, tmp_path)
     _, speedups, document = tables(study, tmp_path)

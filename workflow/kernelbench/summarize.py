@@ -5,6 +5,7 @@ samples always give the same tables.
 """
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 import yaml
 
 from kernelbench import jobs, statistics
-from kernelbench.causes import Causes
+from kernelbench.causes import DECIDED, UNEXPLAINED, Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, TWIN, cells_of, diagnosed, modes_of
@@ -337,7 +338,18 @@ def _reasons(data: Data, table: pd.DataFrame) -> list[dict]:
             table.loc[row.Index, "cause"] = cause.cause
             names = ("op", "dtype", "size", "mode", "baseline", "metric")
             found.append({**{name: getattr(row, name) for name in names}, **vars(cause)})
+    # A mean over sizes differs for the causes of the sizes that differ in the same way, the most frequent one first.
+    means = ["op", "dtype", "mode", "baseline", "metric", "verdict"]
+    by_mean = table[table.cause != ""].groupby(means).cause.agg(_joined)
+    decided = table[(table["size"] == ALL) & table.verdict.isin(DECIDED)] if found else table[:0]
+    for row in decided.itertuples():
+        table.loc[row.Index, "cause"] = by_mean.get(tuple(getattr(row, name) for name in means), UNEXPLAINED)
     return found
+
+
+def _joined(causes: pd.Series) -> str:
+    counts = Counter(causes)
+    return " and ".join(sorted(counts, key=lambda cause: (-counts[cause], cause)))
 
 
 def _comparable(data: Data, row: tuple, baseline: str) -> bool:
