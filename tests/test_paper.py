@@ -16,6 +16,7 @@ import scipy.stats
 import yaml
 
 from kernelbench import coverage, jobs, paper
+from kernelbench.claims import evaluated, load
 from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.numbers import numbers
@@ -24,6 +25,7 @@ from kernelbench.summarize import DERIVED, summarize
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))
+CLAIMS = load(ROOT / "paper" / "claims.yaml")
 RECORDED = ROOT / "results" / "recorded" / "h200"
 STUDY = yaml.safe_load((RECORDED / "study.yaml").read_text(encoding="utf-8"))
 REPEATS = STUDY["repeats"]
@@ -78,7 +80,8 @@ def checkout(tmp_path, monkeypatch) -> Path:
 
 
 def machine(document: dict, local: bool = False) -> dict:
-    return {**numbers(document, PUBLISHED, local), "figures": "/figures"}
+    found = {**numbers(document, PUBLISHED, local), "own_claims": evaluated(CLAIMS, document)}
+    return {**found, "figures": "/figures"}
 
 
 def render(*documents: dict) -> str:
@@ -495,6 +498,22 @@ def test_suspect_jobs_and_costs_in_words(document):
     text = render(document)
     assert "are recorded and not judged" in section(text, "Limits") and "tbl-cost" not in text
     assert "In 2 repeats that process was replaced" in render(started("warm")(document))
+
+
+def test_claims_are_shown_as_they_are_told_on_each_machine(whole, document):
+    """The second machine is a CPU without kernels and graphs, one of whose first calls is as long as eager's."""
+    fail(cpu(document), "unsupported", "needs cuda", mode="triton")
+    for row in rows(document, metric="first_call", mode="compile", baseline="eager", op="softmax", size="1024"):
+        row["verdict"] = "equivalent"
+    text = section(render(whole, document), "Claims").replace("\u00a0", " ")
+    for claim in CLAIMS:
+        assert f"1. {claim['sentence']}" in text and f"`{claim['command']}`, {claim['minutes']}&nbsp;min." in text
+    lines = [line for line in text.splitlines() if line.startswith(("Holds", "Does not", "Cannot", "Not tested"))]
+    told = dict(zip([claim["id"] for claim in CLAIMS], lines, strict=True))
+    here = "not tested on the Some CPU (this machine)."
+    assert told["softmax-narrow"] == f"Holds on the NVIDIA H200 (2 rows; [@fig-speedups-h200]); {here}"
+    assert told["graphs-latency"].endswith(here)
+    assert "; does not hold on the Some CPU (this machine) (19 of 76 rows; [@fig-first-" in told["first-call"]
 
 
 def test_one_repeat_has_no_interval(document):

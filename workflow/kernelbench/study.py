@@ -68,7 +68,7 @@ class Study:
     """
 
     def __init__(self, config: dict, here: bool = True):
-        _validate(config)
+        validate(config, SCHEMA, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
         self.machine = f"{label}-{config['study']}" if "study" in config else label
@@ -76,7 +76,7 @@ class Study:
         own = {key: value for key, value in config.items() if key not in ("presets", "recorded", "study", "draft")}
         merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
-            _validate(layer)
+            validate(layer, SCHEMA, "config")
             _check_ops(layer)
         _check_only(own)
         self.recorded = config.get("recorded", [])
@@ -197,11 +197,11 @@ class Study:
 
     def _refuse(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> None:
         cells = self.cells()
-        _known("op", op, self.config["ops"])
-        _known("dtype", dtype, {cell.dtype for cell in cells if cell.op == op})
-        _known("size", size, [cell.size for cell in cells if (cell.op, cell.dtype) == (op, dtype)])
-        _known("mode", mode, modes_of(self.config, Cell(op, dtype, size)))
-        _known("repeat", repeat, range(self.repeats))
+        require_known("op", op, self.config["ops"])
+        require_known("dtype", dtype, {cell.dtype for cell in cells if cell.op == op})
+        require_known("size", size, [cell.size for cell in cells if (cell.op, cell.dtype) == (op, dtype)])
+        require_known("mode", mode, modes_of(self.config, Cell(op, dtype, size)))
+        require_known("repeat", repeat, range(self.repeats))
 
     def _rank(self, *what) -> bytes:
         text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
@@ -273,10 +273,10 @@ def _walk(node, path) -> None:
 def _check_ops(config: dict) -> None:
     """Raise InputError for an unknown name, a wrong parameter or an impossible size."""
     for baseline in config["baselines"]:
-        _known("config: baselines", baseline, config["modes"])
+        require_known("config: baselines", baseline, config["modes"])
     for op, entry in config["ops"].items():
         for mode in entry.get("modes", []):
-            _known(f"config: ops.{op}.modes", mode, config["modes"])
+            require_known(f"config: ops.{op}.modes", mode, config["modes"])
         sizes = [str(size) for size in entry["sizes"]]
         if len(set(sizes)) < len(sizes):
             raise InputError(f"config: ops.{op}.sizes: {', '.join(sizes)} is not allowed; allowed: each size once")
@@ -288,7 +288,9 @@ def _check_ops(config: dict) -> None:
                 f"config: modes.{mode}: {passed[0]} is not known to the runner {runner}; allowed: {allowed}"
             )
         if "diagnoses" in entry:
-            _known(f"config: modes.{mode}.diagnoses", entry["diagnoses"], [m for m in config["modes"] if m != mode])
+            require_known(
+                f"config: modes.{mode}.diagnoses", entry["diagnoses"], [m for m in config["modes"] if m != mode]
+            )
     workloads_of = {op: _workload(op, entry) for op, entry in config["ops"].items()}
     for cell in cells_of(config):
         try:
@@ -301,21 +303,22 @@ def _check_only(config: dict) -> None:
     """Raise InputError where a mode is only for cells that there are none of; a preset may well have others."""
     for mode, entry in config["modes"].items():
         for op, sizes in entry.get("only", {}).items():
-            _known(f"config: modes.{mode}.only", op, config["ops"])
+            require_known(f"config: modes.{mode}.only", op, config["ops"])
             for size in sizes:
-                _known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
+                require_known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
 
 
 def _check_recorded(names: list[str]) -> None:
     there = sorted(path.name for path in RECORDED.glob("*") if path.is_dir())
     for name in names:
-        _known("config: recorded", name, there)
+        require_known("config: recorded", name, there)
         for source in ("samples.parquet", "jobs.parquet", "study.yaml", "environment.json"):
             if not (RECORDED / name / source).is_file():
                 raise InputError(f"config: recorded: {name} has no {source}; restore results/recorded/{name}/{source}")
 
 
-def _known(what: str, name, known) -> None:
+def require_known(what: str, name, known) -> None:
+    """Raise InputError, which begins with `what`, unless `name` is one of `known`."""
     if name not in known:
         allowed = ", ".join(str(k) for k in known)
         raise InputError(f"{what}: {name} is not known{nearest(name, known)}; allowed: {allowed or 'none'}")
@@ -342,13 +345,14 @@ def _overlay(below: dict, above: dict) -> dict:
     return result
 
 
-def _validate(config: dict) -> None:
-    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
-    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(config))
+def validate(document, schema: Path, what: str) -> None:
+    """Raise InputError, which begins with `what`, for the first thing of `document` that the YAML `schema` refuses."""
+    schema = yaml.safe_load(schema.read_text(encoding="utf-8"))
+    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(document))
     if errors:
         # A misspelt key is both unknown and missing: the former says what was meant.
         worst = min(errors, key=lambda e: (e.validator != "additionalProperties", list(map(str, e.absolute_path))))
-        raise InputError(f"config: {_sentence(worst)}")
+        raise InputError(f"{what}: {_sentence(worst)}")
 
 
 def _sentence(error: jsonschema.ValidationError) -> str:

@@ -1,6 +1,6 @@
 # Paper: one text, two papers.
 #
-# needs  paper/ (text, published figures, bibliography, template), summary.json, figures and defects of each machine,
+# needs  paper/ (text, published figures, claims, bibliography, template), summary.json, figures and defects of each machine,
 #        and the order of the first of them for what is simulated
 # makes  paper/paper.pdf from the recorded studies alone, results/<machine>/paper.pdf with this machine beside them
 
@@ -36,7 +36,8 @@ rule write_numbers:
     input:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
-        code="workflow/kernelbench/numbers.py",
+        claims="paper/claims.yaml",
+        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers"]),
     output:
         "results/{machine}/numbers.json",
     log:
@@ -47,14 +48,15 @@ rule write_numbers:
         local="--local",
     shell:
         "python workflow/scripts/write_numbers.py --document {input.document:q} --published {input.published:q}"
-        " {params.local} --output {output:q} > {log:q} 2>&1"
+        " --claims {input.claims:q} {params.local} --output {output:q} > {log:q} 2>&1"
 
 
 use rule write_numbers as write_numbers_recorded with:
     input:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
-        code="workflow/kernelbench/numbers.py",
+        claims="paper/claims.yaml",
+        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers"]),
     output:
         "results/rebuilt/{recorded}/numbers.json",
     log:

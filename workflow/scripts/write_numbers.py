@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from kernelbench.claims import evaluated, load
 from kernelbench.errors import run
 from kernelbench.numbers import numbers
 
@@ -14,12 +15,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--document", type=Path, required=True, help="summary.json")
     parser.add_argument("--published", type=Path, required=True, help="published.yaml")
+    parser.add_argument("--claims", type=Path, required=True, help="claims.yaml")
     parser.add_argument("--local", action="store_true", help="measured here, not a recorded study")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     document = json.loads(arguments.document.read_text(encoding="utf-8"))
     published = yaml.safe_load(arguments.published.read_text(encoding="utf-8"))
     result = numbers(document, published, arguments.local)
+    result["own_claims"] = evaluated(load(arguments.claims), document)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
