@@ -6,6 +6,7 @@ snakemake --profile profiles/slurm      the same on a cluster, each repeat in an
 snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
 snakemake check                         what is wrong with the data that papers are built on, and what repairs it
 snakemake precision                     how many repeats intervals of ±1 % need, and what they cost
+snakemake verify                        measure a part of a recorded study again; say what of it and of the claims holds
 """
 
 import json
@@ -58,6 +59,7 @@ include: "workflow/rules/tables.smk"
 include: "workflow/rules/gate.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
+include: "workflow/rules/verify.smk"
 
 
 onstart:

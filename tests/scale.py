@@ -24,6 +24,7 @@ import psutil
 from checkout import ROOT, TINY, Checkout
 from standin import write
 
+from kernelbench.collect import KEY
 from kernelbench.harness import record
 from kernelbench.study import RECORDED, Study
 
@@ -118,7 +119,7 @@ def template() -> str:
     """Return the record of a job of the recorded study, with a hundred samples of every timer: 32 KB."""
     jobs = pd.read_parquet(RECORDED / "h200" / "jobs.parquet")
     job = jobs[(jobs.op == "softmax") & (jobs["mode"] == "compile")].iloc[0]
-    own = ("op", "dtype", "size", "mode", "repeat", "settings", "place", "started", "ran", "settled", "seconds.imports")
+    own = (*KEY, "settings", "place", "started", "ran", "settled", "seconds.imports")
     entry = {"own": 0}
     for name, value in json.loads(job.to_json()).items():
         if value is None or name.startswith(own):
@@ -129,7 +130,7 @@ def template() -> str:
             part = part.setdefault(parent, {})
         part[last] = json.loads(value) if str(value).startswith(("{", "[")) else value
     entry |= {"version": record.VERSION, "suspect": [], "seconds": {"wall": 1.0}}
-    entry |= {"machine": "cpu-scale", "warm_up": {"values": _values(900), "settled": True}}
+    entry |= {"graph": {"calls": 20, "reason": ""}, "warm_up": {"values": _values(900), "settled": True}}
     counts = {**dict.fromkeys(TIMERS, 100), "first_call": 1, "peak_memory": 1}
     entry["samples"] = {
         timer: {"unit": "us", "values": _values(count), "flags": ["outlier" if i == 7 else "" for i in range(count)]}

@@ -9,10 +9,11 @@ import sys
 
 def write(template: str, settings: str, output: str, place: int) -> None:
     """Write the record of the job that the path `output` names, with values of its own."""
-    op, dtype, size, mode, repeat = output.removesuffix(".json").split("/")[-5:]
+    machine, _, op, dtype, size, mode, repeat = output.removesuffix(".json").split("/")[-7:]
     own = (
-        f'"op": "{op}", "dtype": "{dtype}", "size": "{size}", "mode": "{mode}", "repeat": {repeat}, '
-        f'"settings": {settings}, "place": {place}, "started": "2026-01-01T00:00:00.{place:06d}+00:00"'
+        f'"machine": "{machine}", "op": "{op}", "dtype": "{dtype}", "size": "{size}", "mode": "{mode}", '
+        f'"repeat": {repeat}, "settings": {settings}, "place": {place}, '
+        f'"started": "2026-01-01T00:00:00.{place:06d}+00:00"'
     )
     # In the template, @ stands for the digits before the point, and "own": 0 for what is the job's own.
     text = template.replace("@", str(10 + place % 90)).replace('"own": 0', own)

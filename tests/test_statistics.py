@@ -79,6 +79,29 @@ def test_verdicts(interval, p_holm, equivalence, verdict):
     assert statistics.verdict(interval, p_holm, 0.01, equivalence) == verdict
 
 
+def test_welch_is_that_of_scipy():
+    own, other = np.log([1.10, 1.20, 1.15, 1.05, 1.3]), np.log([1.11, 1.12, 1.10])
+    low, high = stats.ttest_ind(own, other, equal_var=False).confidence_interval(0.95)
+    expected = np.exp([own.mean() - other.mean(), low, high])
+    assert statistics.welch(own, other) == pytest.approx(expected)
+
+
+def test_welch_without_spread_is_sure_and_with_one_value_open():
+    assert statistics.welch(np.log([2.0, 2.0]), np.zeros(3)) == pytest.approx((2, 2, 2))
+    assert np.isnan(statistics.welch(np.log([2.0]), np.zeros(3))[1:]).all()
+
+
+@pytest.mark.parametrize("spreads", [(0.01, 0.01), (0.01, 0.05), (0.05, 0.01)])
+def test_welch_covers_the_truth_in_95_percent_of_draws(spreads):
+    rng = np.random.default_rng(11)
+    truth, draws = 0.02, 10_000
+    own = rng.normal(truth, spreads[0], (draws, 5))
+    other = rng.normal(0, spreads[1], (draws, 10))
+    found = [statistics.welch(*pair) for pair in zip(own, other, strict=True)]
+    covered = sum(low <= np.exp(truth) <= high for _, low, high in found)
+    assert 0.93 <= covered / draws <= 0.97
+
+
 @pytest.mark.parametrize("n", [3, 5, 10])
 def test_the_interval_covers_the_truth_in_95_percent_of_draws(n):
     rng = np.random.default_rng(7)

@@ -2,7 +2,7 @@
 
 Georges, Buytaert and Eeckhout (2007) and Kalibera and Jones (2013) on replicates and intervals; Holm (1979);
 Hodges and Lehmann (1963) with the exact signed-rank interval of Hollander, Wolfe and Chicken (2014, section 3.3);
-Fieller (1954) on the interval of a ratio of means.
+Fieller (1954) on the interval of a ratio of means; Welch (1947) and Satterthwaite (1946) on two studies.
 """
 
 from dataclasses import dataclass
@@ -178,6 +178,24 @@ def _signed_rank_pmf(n: int) -> np.ndarray:
     for rank in range(1, n + 1):
         counts[rank:] += counts[:-rank].copy()
     return counts / 2**n
+
+
+def welch(own: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
+    """Return exp of (difference of the means of two independent samples of logs, bounds of its 95 % interval).
+
+    Welch's t interval, for unequal numbers and variances, with the degrees of freedom of Welch (1947) after
+    Satterthwaite (1946). The bounds are NaN where a sample has fewer than two values.
+    """
+    difference = float(np.mean(own) - np.mean(other))
+    if min(len(own), len(other)) < 2:
+        return float(np.exp(difference)), np.nan, np.nan
+    squares = np.array([np.var(logs, ddof=1) / len(logs) for logs in (own, other)])
+    error = float(np.sqrt(squares.sum()))
+    half = 0.0
+    if error > 0:  # Memory has no spread: any difference is sure.
+        freedom = squares.sum() ** 2 / (squares**2 / [len(own) - 1, len(other) - 1]).sum()
+        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+    return tuple(float(np.exp(difference + side)) for side in (0, -half, half))
 
 
 def verdict(speedup: Interval, p_holm: float, delta: float, equivalence: bool) -> str:

@@ -72,8 +72,9 @@ class Study:
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
         self.machine = f"{label}-{config['study']}" if "study" in config else label
-        # What the paper shows besides is no part of what is measured, nor of study.yaml; the study is in the label.
-        own = {key: value for key, value in config.items() if key not in ("presets", "recorded", "study", "draft")}
+        # What is shown or compared besides is no part of what is measured; the study's name is in the label.
+        apart = ("presets", "recorded", "study", "draft", "verify")
+        own = {key: value for key, value in config.items() if key not in apart}
         merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
             validate(layer, SCHEMA, "config")
@@ -81,7 +82,9 @@ class Study:
         _check_only(own)
         self.recorded = config.get("recorded", [])
         self.draft = config.get("draft", False)
-        _check_recorded(self.recorded)
+        self.verify = config.get("verify")
+        _check_recorded("recorded", self.recorded)
+        _check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
         self.config = {**merged, "machine": self.machine}
         self.modes = merged["modes"]
         self.repeats = merged["repeats"]
@@ -308,13 +311,13 @@ def _check_only(config: dict) -> None:
                 require_known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
 
 
-def _check_recorded(names: list[str]) -> None:
+def _check_recorded(key: str, names: list[str]) -> None:
     there = sorted(path.name for path in RECORDED.glob("*") if path.is_dir())
     for name in names:
-        require_known("config: recorded", name, there)
+        require_known(f"config: {key}", name, there)
         for source in ("samples.parquet", "jobs.parquet", "study.yaml", "environment.json"):
             if not (RECORDED / name / source).is_file():
-                raise InputError(f"config: recorded: {name} has no {source}; restore results/recorded/{name}/{source}")
+                raise InputError(f"config: {key}: {name} has no {source}; restore results/recorded/{name}/{source}")
 
 
 def require_known(what: str, name, known) -> None:

@@ -276,7 +276,7 @@ def _peaks_note(logs: pd.Series) -> str:
     )
 
 
-def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
+def pairs_of(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
     """Return log speedups by repeat, where both arms of the pair are there."""
     own, other = data.values(row, metric), data.values((*row[:3], baseline), metric)
     if own is None or other is None:
@@ -288,7 +288,7 @@ def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | No
 def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric: str):
     """Return (mean log speedup over the sizes by repeat or None, sizes that are missing)."""
     sizes = [s for o, d, s, m in data.rows if (o, d, m) == (op, dtype, mode)]
-    found = {s: _pairs(data, (op, dtype, s, mode), baseline, metric) for s in sizes}
+    found = {s: pairs_of(data, (op, dtype, s, mode), baseline, metric) for s in sizes}
     status = {s: {data.status_of((op, dtype, s, m), metric)[0] for m in (mode, baseline)} for s in sizes}
     missing = [s for s in sizes if found[s] is None or status[s] != {"ok"}]
     if missing:
@@ -321,7 +321,7 @@ def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:
     found = []
     for row in table[(table["size"] != ALL) & (table.n > 0)].itertuples():
         key = (row.op, row.dtype, row.size, row.mode)
-        pairs = _pairs(data, key, row.baseline, row.metric)
+        pairs = pairs_of(data, key, row.baseline, row.metric)
         if statistics.two_peaks(pairs.to_numpy()):
             names = ("op", "dtype", "size", "mode", "baseline", "metric")
             points = [float(f"{s:.6g}") for s in np.exp(pairs)]
@@ -364,7 +364,7 @@ def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
     other, why = data.status_of((*row[:3], baseline), metric)
     if STATUSES.index(other) > STATUSES.index(status):
         status, reason = other, f"{baseline}: {why}"
-    return _row(data, row, baseline, metric, _pairs(data, row, baseline, metric), status, reason)
+    return _row(data, row, baseline, metric, pairs_of(data, row, baseline, metric), status, reason)
 
 
 def _all_rows(data: Data, baseline: str, metric: str):

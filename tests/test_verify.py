@@ -1,0 +1,351 @@
+"""Verify: what is chosen, what a second study confirms of a first, what is refused, and a run inside a run."""
+
+import copy
+import os
+import re
+import shutil
+import signal
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from checkout import ROOT, TINY, Checkout
+from records import CONFIG, TIMES, tables, write_records
+from scale import template
+
+from kernelbench import claims, machine, verify
+from kernelbench.errors import InputError
+from kernelbench.promote import FILES
+from kernelbench.study import RECORDED, Study, cells_of, modes_of
+from kernelbench.summarize import Data
+
+STUDY = yaml.safe_load((RECORDED / "h200" / "study.yaml").read_text(encoding="utf-8"))
+JOBS = pd.read_parquet(RECORDED / "h200" / "jobs.parquet")
+WANTED = {"study": "h200", "minutes": 10, "repeats": 5, "seed": 1}
+CLAIMS = claims.load(ROOT / "paper" / "claims.yaml")
+TIMED = ("device", "latency", "throughput")
+
+
+def cells(part: verify.Part) -> set[tuple]:
+    return {(cell.op, cell.size) for cell in cells_of(part.config)}
+
+
+def seconds(part: verify.Part) -> float:
+    """Return what the part took when it was recorded, counted job by job."""
+    total = 0
+    for cell in cells_of(part.config):
+        own = JOBS[(JOBS.op == cell.op) & (JOBS["size"] == cell.size)]
+        total += own.groupby("mode")["seconds.wall"].median().sum()
+    return WANTED["repeats"] * total
+
+
+@pytest.mark.parametrize("minutes", [3, 10, 60])
+def test_what_is_chosen_fits_into_the_minutes(minutes):
+    part = verify.choose(STUDY, JOBS, {**WANTED, "minutes": minutes})
+    # Starting a repeat takes some seconds besides.
+    assert seconds(part) + 25 < part.seconds < seconds(part) + 50
+    assert part.seconds <= 60 * minutes
+    assert (part.cells, part.of) == (len(cells(part)), 19)
+    assert (part.cells == 19) == (minutes == 60)
+
+
+def test_a_chosen_cell_has_all_of_its_modes_and_the_rest_is_as_recorded():
+    part = verify.choose(STUDY, JOBS, WANTED)
+    assert {tuple(modes_of(part.config, cell)) for cell in cells_of(part.config)} == {tuple(STUDY["modes"])}
+    assert part.jobs == 5 * 6 * part.cells
+    changed = {"machine", "study", "repeats", "ops", "recorded"}
+    assert {key: part.config[key] for key in part.config if key not in changed} == {
+        key: STUDY[key] for key in STUDY if key not in changed
+    }
+    assert (part.config["machine"], part.config["study"], part.config["repeats"]) == ("auto", "verify", 5)
+    softmax = part.config["ops"]["softmax"]
+    assert softmax["rows"] == 8192 and set(softmax["sizes"]) < set(STUDY["ops"]["softmax"]["sizes"])
+
+
+def test_the_seed_draws_and_nothing_else():
+    drawn = [verify.choose(STUDY, JOBS, {**WANTED, "seed": seed}) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1]
+    assert cells(drawn[0]) != cells(drawn[2])
+
+
+def test_one_claim_draws_its_own_cells():
+    part = verify.choose(STUDY, JOBS, WANTED, verify.named(CLAIMS, "softmax-narrow")["rule"])
+    assert cells(part) == {("softmax", "1024"), ("softmax", "4096")} and part.of == 2
+
+
+def test_the_minutes_of_the_claims_are_those_of_the_recorded_times():
+    for claim in CLAIMS:
+        part = verify.choose(STUDY, JOBS, {**WANTED, "minutes": 1000}, claim["rule"])
+        assert part.seconds / 60 / 1.5 < claim["minutes"] < part.seconds / 60 * 1.5 + 1
+        limit = re.search(r"minutes: (\d+)", claim["command"])
+        assert claim["minutes"] <= int(limit[1] if limit else CONFIG["verify"]["minutes"])
+
+
+def test_modes_for_diagnosis_and_for_other_cells_are_left_out(monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
+    study = copy.deepcopy(STUDY)
+    own = cells(verify.choose(STUDY, JOBS, WANTED))
+    here = next(int(size) for op, size in sorted(own) if op == "softmax")
+    other = next(size for size in STUDY["ops"]["softmax"]["sizes"] if ("softmax", str(size)) not in own)
+    study["modes"] |= {
+        "arm": {"runner": "compile", "diagnoses": "compile"},
+        "both": {"runner": "eager", "only": {"softmax": [here, other]}},
+        "elsewhere": {"runner": "eager", "only": {"softmax": [other]}},
+    }
+    part = verify.choose(study, JOBS, WANTED)
+    assert set(part.config["modes"]) == {*STUDY["modes"], "both"}
+    assert part.config["modes"]["both"]["only"] == {"softmax": [here]}
+    assert Study(part.config).results == "results/h200-verify"
+
+
+def test_what_fits_into_no_minutes_is_refused_with_what_the_least_takes():
+    with pytest.raises(InputError) as error:
+        verify.choose(STUDY, JOBS, {**WANTED, "minutes": 0.5})
+    line = re.fullmatch(
+        r"config: verify.minutes: 0.5 is too little, attention 128 alone takes (1\.\d) with 5 repeats; "
+        r"allowed: from (1\.\d) on",
+        str(error.value),
+    )
+    assert line
+    assert verify.choose(STUDY, JOBS, {**WANTED, "minutes": float(line[2])}).cells == 1
+
+
+def test_a_claim_that_the_study_has_no_cell_of_is_refused():
+    with pytest.raises(InputError, match=r"verify\.study: h200 has no cell that is wanted; allowed: "):
+        verify.choose(STUDY, JOBS, WANTED, {**CLAIMS[0]["rule"], "size": 7})
+
+
+@pytest.mark.parametrize(
+    ("recorded", "here", "line"),
+    [
+        ("h200", ("h200", "cuda", "NVIDIA H200"), None),
+        ("h200-start", ("h200", "cuda", "NVIDIA H200"), None),
+        ("cpu-amd-epyc", ("cpu-intel-xeon", "cpu", "Intel Xeon"), None),
+        ("a100", ("h200", "cuda", "NVIDIA H200"), "(h200: NVIDIA H200); allowed here: a study recorded on h200"),
+        ("cpu-x", ("h200", "cuda", "NVIDIA H200"), "cpu-x was not measured on what this machine has"),
+        ("h200", ("cpu-intel", "cpu", "Intel"), "(cpu-intel: Intel); allowed here: a study recorded on a CPU"),
+    ],
+)
+def test_another_machine_is_refused(recorded, here, line, monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: here)
+    if line is None:
+        assert verify.require_same({"machine": recorded}) == here[0]
+        return
+    with pytest.raises(InputError) as error:
+        verify.require_same({"machine": recorded})
+    assert line in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"study": "h20"}, "config: verify.study: h20 is not known (did you mean h200?); allowed: h200, h200-start"),
+        ({"minutes": 0}, "config: verify.minutes: 0 is not allowed; allowed: a number above 0, at most 1440"),
+        ({"repeats": 1}, "config: verify.repeats: 1 is not allowed; allowed: an integer from 2 to 1000"),
+        ({"sead": 1}, "config: verify: sead is not a known key (did you mean seed?)"),
+    ],
+)
+def test_a_wrong_verify_is_refused_in_one_line(change, line):
+    with pytest.raises(InputError) as error:
+        Study({**CONFIG, "verify": {**CONFIG["verify"], **change}})
+    assert str(error.value).startswith(line)
+
+
+def test_an_unknown_claim_is_refused():
+    with pytest.raises(InputError, match=re.escape("verify.claim: softmax-narow is not known (did you mean softmax-")):
+        verify.named(CLAIMS, "softmax-narow")
+
+
+def test_what_is_verified_is_no_part_of_the_study():
+    assert "verify" not in Study(CONFIG).config
+    assert Study({key: value for key, value in CONFIG.items() if key != "verify"}).verify is None
+
+
+# Two studies of the same or of another truth.
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Return a function that measures a study of 30 sizes: each time with noise of the seed's, some modes changed."""
+    monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
+
+    def measure(name: str, repeats: int, seed: int, spread: float, sizes: int = 30, **factors: float):
+        ops = {"softmax": {"rows": 8, "sizes": [64 * (1 + place) for place in range(sizes)]}}
+        modes = {mode: CONFIG["modes"][mode] for mode in TIMES if mode in CONFIG["modes"]}
+        study = Study({**CONFIG, "ops": ops, "modes": modes, "repeats": repeats, "recorded": []})
+        rng = np.random.default_rng(seed)
+
+        def change(job, entry):
+            entry["started"] = f"2026-01-01T00:00:00.{entry['place']:06d}+00:00"
+            factor = factors.get(job.mode, 1) * np.exp(rng.normal(0, spread))
+            for timer in TIMED:
+                entry["samples"][timer] = {
+                    **entry["samples"][timer],
+                    "values": [value * factor for value in entry["samples"][timer]["values"]],
+                }
+
+        write_records(study, tmp_path / name, change)
+        document = tables(study, tmp_path / name)[2]
+        return Data(tmp_path / name), document
+
+    return measure
+
+
+def test_a_study_of_the_same_truth_covers_no_difference_as_often_as_it_should(measured):
+    recorded, _ = measured("recorded", 10, 1, 0.01)
+    again, _ = measured("again", 5, 2, 0.02)
+    found = verify.compare(recorded, again)
+    device = found[found.metric == "device"]
+    assert len(device) == 30 * 6 and set(found.n_recorded) == {10} and set(found.n) == {5}
+    assert 0.9 <= device.covers_zero.mean() <= 1
+    assert (device.outcome == "contradicted").mean() < 0.03
+    memory = found[found.metric == "peak_memory"]
+    assert set(memory.outcome) == {"confirmed"} and memory.covers_zero.all()
+
+
+def test_a_mode_that_is_slower_by_5_percent_is_contradicted(measured):
+    recorded, _ = measured("recorded", 10, 1, 0.002, sizes=4)
+    again, _ = measured("again", 5, 2, 0.002, sizes=4, compile=1.05)
+    found = verify.compare(recorded, again)
+    device = found[found.metric == "device"].set_index(["mode", "baseline"])
+    assert set(device.loc[("compile", "eager")].outcome) == {"contradicted"}
+    assert set(device.loc[("triton", "compile")].outcome) == {"contradicted"}
+    assert device.loc[("compile", "eager")].ratio.to_numpy() == pytest.approx(1 / 1.05, rel=0.01)
+    assert "contradicted" not in set(device.loc[[("triton", "eager"), ("eager-control", "eager")]].outcome)
+    told = [piece for piece in verify.report(found, []) if str(piece).startswith("contradicted")]
+    assert len(told) == (found.outcome == "contradicted").sum()
+    assert re.fullmatch(
+        r"contradicted: softmax 64 float16 compile over eager by device: recorded 2\.0\d\d, measured 1\.9\d\d, "
+        r"ratio 0\.95\d \[0\.9\d\d, 0\.9\d\d\]",
+        told[0],
+    )
+
+
+def test_what_failed_or_is_missing_in_either_study_is_not_compared(measured):
+    recorded, _ = measured("recorded", 5, 1, 0.002, sizes=2)
+    again, _ = measured("again", 5, 2, 0.002, sizes=3)
+    recorded.status["softmax", "float16", "64", "triton"] = ("oom", "out of memory", 5)
+    found = verify.compare(recorded, again)
+    assert set(found["size"]) == {"64", "128"}
+    assert "triton" not in set(found[found["size"] == "64"]["mode"])
+    assert "triton" in set(found[found["size"] == "128"]["mode"])
+
+
+def a_claim(**rule) -> dict:
+    return {
+        "id": "one",
+        "sentence": "It is so.",
+        "rule": {
+            "op": "softmax",
+            "dtype": "float16",
+            "mode": "compile",
+            "baseline": "eager",
+            "metric": "device",
+            **rule,
+        },
+    }
+
+
+def test_claims_are_judged_by_what_was_measured_again(measured):
+    _, recorded = measured("recorded", 5, 1, 0.002, sizes=3)
+    _, part = measured("part", 5, 2, 0.002, sizes=2)
+    _, slow = measured("slow", 5, 2, 0.002, sizes=3, compile=4)
+    judged = [
+        (a_claim(size=[64, 128], every="faster"), part, ("holds", "holds", "confirms")),
+        (a_claim(every="faster"), part, ("holds", "cannot tell", "cannot tell")),
+        (a_claim(every="slower"), part, ("does not hold", "does not hold", "confirms")),
+        (a_claim(some="faster"), slow, ("holds", "does not hold", "contradicts")),
+        (a_claim(size="all", every="faster"), slow, ("holds", "does not hold", "contradicts")),
+        # A mean over two of three sizes is another mean.
+        (a_claim(size="all", every="faster"), part, ("holds", "cannot tell", "cannot tell")),
+        (a_claim(size=4096, every="faster"), slow, ("cannot tell", "cannot tell", "cannot tell")),
+    ]
+    for claim, again, outcome in judged:
+        assert verify.judge([claim], recorded, again) == [("It is so.", *outcome)]
+
+
+# The run inside a run.
+
+CLAIM = {
+    "figure": "speedups",
+    "command": "snakemake verify",
+    "minutes": 1,
+    "rule": {
+        **{"op": "softmax", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "peak_memory"},
+        "none": ["faster", "slower"],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Checkout:
+    """A checkout with a recorded study of a CPU, none of whose jobs is really measured."""
+    study = {**TINY, "ops": {"softmax": {"rows": 64, "sizes": [128, 256]}, "copy": TINY["ops"]["copy"]}}
+    checkout = Checkout(tmp_path_factory.mktemp("verify"), study)
+    measure = checkout.path / "workflow" / "scripts" / "measure.py"
+    standin = (ROOT / "tests" / "standin.py").read_text(encoding="utf-8")
+    measure.write_text(standin, encoding="utf-8")
+    # A repeat goes on only on the device that it was begun on.
+    text = re.sub('"uuid": "GPU-[^"]*"', '"uuid": "cpu"', template())
+    (checkout.path / "record.template").write_text(text, encoding="utf-8")
+    checkout.run("results/cpu-test/summary.csv")
+    recorded = checkout.path / "results" / "recorded" / "cpu-test"
+    recorded.mkdir()
+    for name in FILES:
+        shutil.copyfile(checkout.path / "results" / "cpu-test" / name, recorded / name)
+    wanted = [
+        {**CLAIM, "id": f"of-{size}", "sentence": f"Of {size}.", "rule": {**CLAIM["rule"], "size": size}}
+        for size in (128, 256)
+    ]
+    (checkout.path / "paper" / "claims.yaml").write_text(yaml.safe_dump(wanted), encoding="utf-8")
+    # Slow enough to be interrupted.
+    measure.write_text(f"import time\n\ntime.sleep(0.5)\n{standin}", encoding="utf-8")
+    # A job's wall time is a second: a size in four modes and two repeats takes eight.
+    checkout.configure({**study, "verify": {"study": "cpu-test", "minutes": 0.2, "repeats": 2, "seed": 1}})
+    return checkout
+
+
+def own(checkout: Checkout) -> dict[str, float]:
+    return {name: written for name, written in checkout.records().items() if "-verify/" in name}
+
+
+@pytest.mark.slow
+def test_verify_goes_on_after_a_kill_with_what_is_left_and_compares(checkout):
+    process = checkout.start("verify")
+    deadline = time.monotonic() + 60
+    while len(own(checkout)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)  # What it started ends by itself.
+    while checkout.processes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.communicate()
+    begun = own(checkout)
+    assert 2 <= len(begun) < 8 and not checkout.processes()
+    checkout.run("--unlock")
+
+    output = checkout.run("verify")
+    assert "cpu-test: measuring 1 of 2 cells again in 2 repeats: 8 jobs, 8 s by the recorded times" in output
+    assert re.search(r"metric +figures +confirmed +contradicted +cannot tell +no difference\n", output)
+    assert re.search(r"peak_memory +3 ", output)
+    assert re.search(r"Of 128\. +holds +cannot tell +cannot tell", output)
+    assert re.search(r"Of 256\. +holds +holds +confirms", output)
+    records = own(checkout)
+    assert len(records) == 8 and begun.items() <= records.items()
+    (results,) = checkout.path.glob("results/cpu-*-verify")
+    found = pd.read_csv(results / "verify.csv")
+    assert list(found.columns) == verify.COLUMNS.split()
+    assert len(found) == 3 * 8 and set(found.n) == {2}
+    assert not list(checkout.path.glob("results/recorded/cpu-test/records"))
+
+    assert checkout.run("verify").endswith(output[output.index("metric ") :])
+    assert own(checkout) == records
+
+
+@pytest.mark.slow
+def test_verify_of_what_the_config_does_not_have_is_refused_in_one_line(checkout):
+    process = checkout.start("verify", "--config", "verify={study: h200}")
+    output = process.communicate()[0]
+    assert process.returncode != 0 and "Traceback" not in output
+    assert "config: verify.study: h200 was not measured on what this machine has (cpu-" in output

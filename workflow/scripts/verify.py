@@ -1,0 +1,71 @@
+"""Measure a part of a recorded study again, and print which of its figures and of the paper's claims that confirms."""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import yaml
+from rich.console import Console
+
+from kernelbench import claims, start
+from kernelbench.errors import InputError, run
+from kernelbench.study import RECORDED
+from kernelbench.summarize import Data, write_csv
+from kernelbench.verify import choose, compare, judge, named, preview, report, require_same
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--verify", type=json.loads, required=True, help="the config's verify as JSON")
+    parser.add_argument("--claims", type=Path, required=True, help="claims.yaml")
+    parser.add_argument("--gpus", type=int, required=True, help="GPUs that measure at once")
+    arguments = parser.parse_args()
+    start.end_with_run()
+    wanted = arguments.verify
+    if wanted is None:
+        raise InputError("config: verify is missing; allowed: a mapping of study, minutes, repeats and seed")
+    recorded = RECORDED / wanted["study"]
+    study = yaml.safe_load((recorded / "study.yaml").read_text(encoding="utf-8"))
+    label = require_same(study)
+    known = claims.load(arguments.claims)
+    rule = None
+    if "claim" in wanted:
+        known = [named(known, wanted["claim"])]
+        rule = known[0]["rule"]
+    part = choose(study, pd.read_parquet(recorded / "jobs.parquet"), wanted, rule)
+    console = Console(highlight=False, markup=False)
+    console.print(preview(wanted["study"], part, wanted, arguments.gpus), soft_wrap=True)
+    results = Path("results", f"{label}-verify")
+    measure(part.config, results, arguments.gpus)
+    figures = compare(Data(recorded), Data(results))
+    write_csv(figures, results / "verify.csv")
+    documents = [json.loads((path / "summary.json").read_text(encoding="utf-8")) for path in (recorded, results)]
+    for piece in report(figures, judge(known, *documents)):
+        console.print(piece, soft_wrap=True)
+
+
+def measure(config: dict, results: Path, gpus: int) -> None:
+    """Measure the study `config` into `results`; raise InputError where not all of it is there in the end.
+
+    A run of Snakemake of its own, inside the one that has the directory's lock; what is measured already stays.
+    """
+    results.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    (results / "verify.yaml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "snakemake", "--nolock", "--cores", str(gpus), "--resources", f"gpu={gpus}"]
+    command += ["--configfile", str(results / "verify.yaml"), "--", str(results / "summary.csv")]
+    with subprocess.Popen(command) as inner:
+        try:
+            inner.wait()
+        except BaseException:
+            inner.terminate()  # It ends with what it measures; the jobs that are done stay.
+            raise
+    if inner.returncode:
+        raise InputError(f"{results}: not all was measured; snakemake verify goes on with what is left")
+
+
+if __name__ == "__main__":
+    run(main)
