@@ -263,7 +263,8 @@ def test_claims_are_judged_by_what_was_measured_again(measured):
         (a_claim(size=4096, every="faster"), slow, ("cannot tell", "cannot tell", "cannot tell")),
     ]
     for claim, again, outcome in judged:
-        assert verify.judge([claim], recorded, again) == [("It is so.", *outcome)]
+        ((sentence, old, new, follows),) = verify.judge([claim], recorded, again)
+        assert (sentence, old.outcome, new.outcome, follows) == ("It is so.", *outcome)
 
 
 # The run inside a run.
@@ -329,8 +330,8 @@ def test_verify_goes_on_after_a_kill_with_what_is_left_and_compares(checkout):
     assert "cpu-test: measuring 1 of 2 cells again in 2 repeats: 8 jobs, 8 s by the recorded times" in output
     assert re.search(r"metric +figures +confirmed +contradicted +cannot tell +no difference\n", output)
     assert re.search(r"peak_memory +3 ", output)
-    assert re.search(r"Of 128\. +holds +cannot tell +cannot tell", output)
-    assert re.search(r"Of 256\. +holds +holds +confirms", output)
+    assert "cannot tell: Of 128. (recorded: holds; measured: cannot tell, 0 of 1 rows)" in output
+    assert "confirms: Of 256. (recorded: holds; measured: holds, 1 of 1 rows)" in output
     records = own(checkout)
     assert len(records) == 8 and begun.items() <= records.items()
     (results,) = checkout.path.glob("results/cpu-*-verify")

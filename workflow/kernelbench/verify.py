@@ -16,7 +16,7 @@ import pandas as pd
 from rich.table import Table
 
 from kernelbench import machine, statistics
-from kernelbench.claims import UNTOLD, evaluate, selected
+from kernelbench.claims import UNTOLD, Outcome, evaluate, selected
 from kernelbench.errors import InputError
 from kernelbench.progress import duration
 from kernelbench.study import cells_of, diagnosed, modes_of, require_known
@@ -188,14 +188,16 @@ def _outcome(low: float, high: float, delta: float) -> str:
     return CONTRADICTED if low > 1 + delta or high < 1 / (1 + delta) else UNTOLD
 
 
-def judge(claims: list[dict], recorded: dict, again: dict) -> list[tuple[str, str, str, str]]:
-    """Return of each claim (sentence, what the recorded summary.json says, what the new one says, what follows)."""
-    found = []
+def judge(claims: list[dict], recorded: dict, again: dict) -> list[tuple[str, Outcome, Outcome, str]]:
+    """Return of each claim (sentence, outcome of the recorded summary.json, of the new one, what follows).
+
+    What was not measured again is missing, and so is a mean over the sizes that lacks some.
+    """
+    found, study = [], recorded["study"]
     for claim in claims:
-        old = evaluate(claim["rule"], recorded["speedups"], recorded["study"]).outcome
-        # What was not measured again is missing, and so is a mean over the sizes that lacks some.
-        new = evaluate(claim["rule"], _whole(recorded["study"], again), recorded["study"]).outcome
-        found.append((claim["sentence"], old, new, _follows(old, new)))
+        old = evaluate(claim["rule"], recorded["speedups"], study)
+        new = evaluate(claim["rule"], _whole(study, again), study)
+        found.append((claim["sentence"], old, new, _follows(old.outcome, new.outcome)))
     return found
 
 
@@ -233,31 +235,29 @@ def report(figures: pd.DataFrame, judged: list[tuple]) -> list[Table | str]:
 
     no difference: how many intervals hold a ratio of 1.
     """
-    overview = _table("metric", "figures", CONFIRMED, CONTRADICTED, UNTOLD, "no difference")
+    overview = Table(box=None, pad_edge=False)
+    overview.add_column("metric", no_wrap=True)
+    for name in ("figures", CONFIRMED, CONTRADICTED, UNTOLD, "no difference"):
+        overview.add_column(name, justify="right", no_wrap=True)
     for metric, rows in figures.groupby("metric", sort=False):
         counts = [str((rows.outcome == outcome).sum()) for outcome in (CONFIRMED, CONTRADICTED, UNTOLD)]
         share = f"{rows.covers_zero.sum()} ({rows.covers_zero.mean():.0%})"
         overview.add_row(metric, str(len(rows)), *counts, share)
-    told = _table("claim", "recorded", "measured", "the part")
-    for claim in judged:
-        told.add_row(*claim)
     lines = [_line(row) for row in figures[figures.outcome == CONTRADICTED].itertuples()]
     expected = f"{statistics.CONFIDENCE:.0%} of the intervals should hold no difference where there is none."
-    return [overview, expected, *lines, told]
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right" if first == "metric" else "left", no_wrap=True)
-    return table
+    return [overview, expected, *lines, *(_told(*claim) for claim in judged)]
 
 
 def _line(row) -> str:
     """Return a contradicted figure in one line."""
     return (
         f"contradicted: {row.op} {row.size} {row.dtype} {row.mode} over {row.baseline} by {row.metric}: "
-        f"recorded {row.recorded:.3f}, measured {row.measured:.3f}, ratio {row.ratio:.3f} "
+        f"recorded {row.recorded:#.4g}, measured {row.measured:#.4g}, ratio {row.ratio:.3f} "
         f"[{row.ci_low:.3f}, {row.ci_high:.3f}]"
     )
+
+
+def _told(sentence: str, recorded: Outcome, measured: Outcome, follows: str) -> str:
+    """Return what was found of a claim, in one line."""
+    rows = f"{measured.rows} of {measured.of} rows"
+    return f"{follows}: {sentence} (recorded: {recorded.outcome}; measured: {measured.outcome}, {rows})"
