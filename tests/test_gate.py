@@ -89,7 +89,7 @@ def capped(jobs: pd.DataFrame, only: str) -> pd.DataFrame:
 
 CLOCKS = {"clocks.single": 1980.0, "clocks.many": 1980.0, "gpu_after.sm_clock": 1980.0}
 ONE = "softmax/float16/512/compile/3"
-AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1; python workflow/scripts/pro"
+AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1 --configfile "
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,7 @@ def test_a_planted_defect_is_found(data, change, what, job, repair):
     assert defect.what.startswith(what)
     assert any(name.startswith(job) for name in defect.jobs)
     assert defect.repair.startswith(repair)
+    assert defect.repair.endswith("/study.yaml; python workflow/scripts/promote.py results/h200")
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,15 @@ def test_a_change_of_what_is_only_shown_measures_nothing(grown):
     assert grown.planned() == []
 
 
+def test_a_deleted_record_is_measured_again_and_no_other(grown, tmp_path):
+    """Tables that are made already would not miss it: the run itself asks for all records."""
+    name = next(iter(grown.records()))
+    (grown.path / name).rename(tmp_path / "kept.json")
+    assert grown.planned() == [name]
+    (tmp_path / "kept.json").rename(grown.path / name)
+    assert grown.planned() == []
+
+
 def test_records_from_before_repeats_were_bundled_stay(grown):
     shutil.rmtree(grown.path / RESULTS / "repeats")
     assert grown.planned() == []

@@ -141,8 +141,9 @@ class Gate:
         cells = dict.fromkeys(f"{results}/records/{op}/{dtype}/{size}/*/{r}.json" for op, dtype, size, _, r in jobs)
         removal = f"rm {' '.join(cells)}; " if cells else ""
         promotion = f"; python workflow/scripts/promote.py {results}" if self.is_recorded else ""
+        study = f" --configfile {self.directory / 'study.yaml'}" if self.is_recorded else ""
         on_gpu = " --resources gpu=1" if self.environment["gpu"] else ""
-        return f"{removal}snakemake{on_gpu}{promotion}"
+        return f"{removal}snakemake{on_gpu}{study}{promotion}"
 
 
 def _names(jobs: list[tuple]) -> list[str]:
