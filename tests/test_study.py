@@ -69,6 +69,19 @@ def test_a_mode_that_is_only_for_some_cells_has_no_jobs_at_others(monkeypatch):
         study.job("matmul", "float16", "512", "compile-arm", 0)
 
 
+def test_the_study_as_run_can_be_run_again_whatever_a_preset_leaves_out(monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: ("cpu-x", "cpu", "X"))
+    arms = {
+        "arm": {"runner": "eager", "only": {"softmax": [1024, 16384], "matmul": [512]}},
+        "gone": {"runner": "eager", "only": {"softmax": [65536]}},
+    }
+    study = Study({**CONFIG, "recorded": [], "modes": {**CONFIG["modes"], **arms}})
+    again = Study(yaml.safe_load(yaml.safe_dump(study.config)))
+    assert again.jobs == study.jobs and again.config == study.config
+    assert study.modes["arm"]["only"] == {"softmax": [1024], "matmul": [512]}
+    assert "gone" not in {job.mode for job in study.jobs}
+
+
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "workflow" / "studies").glob("*.yaml")), ids=str)
 def test_the_other_studies_are_accepted_and_file_their_results_apart(path, monkeypatch):
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))

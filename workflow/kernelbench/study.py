@@ -85,8 +85,8 @@ class Study:
         self.verify = config.get("verify")
         _check_recorded("recorded", self.recorded)
         _check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
-        self.config = {**merged, "machine": self.machine}
-        self.modes = merged["modes"]
+        self.modes = {mode: _only_there(entry, merged["ops"]) for mode, entry in merged["modes"].items()}
+        self.config = {**merged, "machine": self.machine, "modes": self.modes}
         self.repeats = merged["repeats"]
         self.workloads = {op: _workload(op, entry) for op, entry in merged["ops"].items()}
 
@@ -309,6 +309,15 @@ def _check_only(config: dict) -> None:
             require_known(f"config: modes.{mode}.only", op, config["ops"])
             for size in sizes:
                 require_known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
+
+
+def _only_there(entry: dict, ops: dict) -> dict:
+    """Return a mode's entry that is only for sizes that there are: a preset may have left some out, or all."""
+    if "only" not in entry:
+        return entry
+    there = {op: {str(size) for size in ops[op]["sizes"]} for op in entry["only"] if op in ops}
+    only = {op: [size for size in entry["only"][op] if str(size) in sizes] for op, sizes in there.items()}
+    return {**entry, "only": {op: sizes for op, sizes in only.items() if sizes}}
 
 
 def _check_recorded(key: str, names: list[str]) -> None:
