@@ -880,6 +880,8 @@ def test_a_diagnostic_arm_has_a_table_of_its_own_and_is_no_mode_elsewhere(record
     assert f"{paper.value(row['estimate'])} → {paper.value(row['estimate'] / 2)} | 2.00 [1.90,\u00a02.10]" in found
     assert "compile-arm" not in text.replace(found, "") and "compile-arm" not in known
     assert "differs from `compile` by no timer in any of 1 cell" in render(with_arm(document, "inconclusive"))
+    fail(document, "unsupported", "needs cuda, this machine is cpu", mode="compile-arm")
+    assert "What guards and input copies cost" not in render(document)
 
 
 def speedups_of(document: dict, metric: str) -> dict[str, str]:

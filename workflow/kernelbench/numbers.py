@@ -86,7 +86,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
 
 
 def _arms(document: dict) -> dict:
-    """Return by diagnostic arm {diagnoses, cells}; a cell: {label, size, status, metrics}, metrics {from, to, speedup}.
+    """Return by diagnostic arm that ran {diagnoses, cells}; a cell: {label, size, metrics {from, to, speedup}}.
 
     from, to: the estimates of the mode that is diagnosed and of the arm; speedup: the row of the arm over that mode.
     """
@@ -99,13 +99,14 @@ def _arms(document: dict) -> dict:
         cell = (row["op"], row["dtype"], row["size"])
         cells = found.setdefault(mode, {"diagnoses": other, "cells": {}})["cells"]
         own = cells.setdefault(cell, {"label": _label(document, row), "size": row["size"], "metrics": {}})
-        own["status"] = row["status"]
         own["metrics"][row["metric"]] = {
             "from": estimates[*cell, other, row["metric"]],
             "to": estimates[*cell, mode, row["metric"]],
             "speedup": row,
         }
-    return {mode: {**arm, "cells": list(arm["cells"].values())} for mode, arm in found.items()}
+    arms = {mode: {**arm, "cells": list(arm["cells"].values())} for mode, arm in found.items()}
+    ran = {row["mode"] for row in document["summary"] if row["estimate"] is not None}
+    return {mode: arm for mode, arm in arms.items() if mode in ran}
 
 
 def _label(document: dict, row: dict) -> str:
