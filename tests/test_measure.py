@@ -70,16 +70,23 @@ def test_a_compiled_job_reports_its_compilation(settings):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_mode_that_skips_guards_is_right_and_checks_fewer(settings, monkeypatch):
-    stances = []
-    set_stance = torch.compiler.set_stance
-    monkeypatch.setattr(torch.compiler, "set_stance", lambda **given: (stances.append(given), set_stance(**given)))
+def test_a_mode_that_skips_guards_does_so_once_it_is_compiled_and_is_right(settings, monkeypatch):
+    """Before, torch 2.11 would refuse to compile; how many guards are left is for the diagnostic arm to show."""
+    stances, set_stance = [], torch.compiler.set_stance
+
+    def recorded(**given):
+        stances.append((given, torch._dynamo.utils.counters["stats"]["unique_graphs"]))
+        set_stance(**given)
+
+    monkeypatch.setattr(torch.compiler, "set_stance", recorded)
+    torch._dynamo.reset()  # What another test compiled is compiled again.
+    torch._dynamo.utils.counters.clear()
     try:
         entry = measure(settings("compile", run={"runner": "compile", "skip_guards": True}))
     finally:
         set_stance("default")
     assert entry["status"] == "ok", entry["reason"]
-    assert stances == [{"skip_guard_eval_unsafe": True}]
+    assert stances == [({"skip_guard_eval_unsafe": True}, 1)], "once, after one graph was compiled"
     assert entry["compile"]["graphs"] == 1 and entry["compile"]["recompiles"] == 0
 
 

@@ -21,9 +21,8 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
 
     machines: the numbers of each machine with `figures`, the directory of its figures. Studies of how processes start
     and of what the protocol does are told in sections of their own; they stand for their machine only where there is no
-    other study. coverage: what
-    kernelbench.coverage.table returns. defects: what the gate found, a line each; with any the paper is a draft. A
-    name that the data do not have raises InputError: nothing is ever rendered as empty.
+    other study. coverage: what kernelbench.coverage.table returns. defects: what the gate found, a line each; with any
+    the paper is a draft. A name that the data do not have raises InputError: nothing is ever rendered as empty.
     """
     of_start = [machine for machine in machines if machine["start_pairs"]]
     of_protocol = [machine for machine in machines if machine["flushes"] or machine["traces"]]
