@@ -13,10 +13,9 @@ import pandas as pd
 import yaml
 
 from kernelbench.collect import SAME
-from kernelbench.jobs import slowed
+from kernelbench.jobs import CELL, slowed
 from kernelbench.study import cells_of, modes_of
 
-CELL = ["op", "dtype", "size"]
 JOB = [*CELL, "mode", "repeat"]
 RECORDED = ("results", "recorded")
 

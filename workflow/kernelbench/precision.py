@@ -14,13 +14,13 @@ import pandas as pd
 from rich.table import Table
 from scipy import stats
 
+from kernelbench.jobs import CELL
 from kernelbench.progress import duration
 from kernelbench.statistics import CONFIDENCE
 
 # The half width that is asked for, relative.
 HALF_WIDTH = 0.01
 MOST_REPEATS = 1000
-CELL = ["op", "dtype", "size"]
 KEY = [*CELL, "mode", "metric"]
 ALL = "all"
 # The variance of the median of m normal samples is this times theirs over m.

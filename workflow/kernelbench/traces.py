@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 from kernelbench import statistics
+from kernelbench.jobs import CELL
 
-KEY = ["op", "dtype", "size", "mode"]
+KEY = [*CELL, "mode"]
 # The beginning and the end of a trace, in s, of which the medians are compared.
 BEGINNING, END = 0.25, 1.0
 STATE = ("sm_clock", "power", "temperature")

@@ -18,11 +18,11 @@ from rich.table import Table
 from kernelbench import machine, statistics
 from kernelbench.claims import UNTOLD, Outcome, evaluate, selected
 from kernelbench.errors import InputError
+from kernelbench.jobs import CELL
 from kernelbench.progress import duration
 from kernelbench.study import cells_of, diagnosed, modes_of, require_known
 from kernelbench.summarize import ALL, Data, pairs_of
 
-CELL = ["op", "dtype", "size"]
 COLUMNS = (
     "op dtype size mode baseline metric n_recorded n recorded measured ratio ci_low ci_high delta outcome covers_zero"
 )
