@@ -4,7 +4,7 @@
 | --- | --- |
 | `kernel` | the device's time differs, and the kernels by name or number |
 | `graph input copy` | it differs mostly by the copies that a CUDA graph makes of its inputs |
-| `clocks` | it differs with the same kernels, and the slower arm had the lower SM clock |
+| `clocks` | neither kernels nor the host explain it, and the slower arm had the lower SM clock |
 | `autotune` | it differs with the same kernels, and so do repeats of other generated code |
 | `host` | a call waits for the host: the device's time does not differ that way, the host's does |
 | `compilation` | of the first call: a mode that compiles |
@@ -28,8 +28,8 @@ DECIDED = ("faster", "slower")
 EXPLAINS = 0.5
 COPY = re.compile(r"memcpy|copy", re.IGNORECASE)
 UNEXPLAINED = "unexplained"
-# Which timers' clocks are looked at: those of single calls, or of many.
-WATCHED = {"device": "single", "graph": "many"}
+# The timers of many calls back to back, which have clocks of their own; the others time single calls.
+MANY = ("throughput", "graph")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Causes:
         }
         part = max(parts, key=lambda name: parts[name] / whole)
         if parts[part] / whole < EXPLAINS:
-            return Cause(UNEXPLAINED, f"{metric} {self._times(baseline, mode, metric)}")
+            times = f"{metric} {self._times(baseline, mode, metric)}"
+            return self._clocks(baseline, mode, metric, times) or Cause(UNEXPLAINED, times)
         if part == "host":
             return Cause("host", f"the call returns after {self._times(baseline, mode, 'host')}")
         return self._device(baseline, mode, "device")
@@ -91,9 +92,8 @@ class Causes:
         counts = [{k["name"]: k["count"] for k in listed} for listed in kernels]
         if counts[0] != counts[1]:
             return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
-        slower = mode if difference > 0 else baseline
-        if self._is_slowed(slower, metric):
-            return Cause("clocks", f"{times}; the SM clock was lower in {slower[-1]}")
+        if clocks := self._clocks(baseline, mode, metric, times):
+            return clocks
         if any(self._tuned_apart(arm, metric) for arm in (baseline, mode)):
             return Cause("autotune", f"{times}; repeats with other generated code differ")
         return Cause(UNEXPLAINED, f"{times}; the same kernels: {_listed(kernels[0])}")
@@ -133,8 +133,13 @@ class Causes:
         profiled = jobs[jobs["profile.checked"].eq(True)]
         return json.loads(profiled["profile.kernels"].iloc[0]) if len(profiled) else None
 
-    def _is_slowed(self, arm: tuple, metric: str) -> bool:
-        return bool(slowed(self.data.jobs, self.data.delta("device"), WATCHED[metric])[arm])
+    def _clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
+        """Return the cause of a difference whose slower arm had the lower clock, None where it had not."""
+        slower = mode if self._difference(baseline, mode, metric) > 0 else baseline
+        calls = "many" if metric in MANY else "single"
+        if not slowed(self.data.jobs, self.data.delta("device"), calls)[slower]:
+            return None
+        return Cause("clocks", f"{times}; the SM clock was lower in {slower[-1]}")
 
     def _tuned_apart(self, arm: tuple, metric: str) -> bool:
         """Say whether repeats of an arm with other generated code have other times, beyond δ."""

@@ -80,15 +80,16 @@ class Gate:
         yield from self._of(said.str.contains("NVML is missing"), "nobody watched the GPU")
 
     def throttled(self) -> Iterator[Defect]:
-        """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ.
+        """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ in single calls.
 
-        Where all modes of a cell run into the power cap, how far it lowers the clock is their own doing: no defect.
+        Many calls back to back are a load that runs into the power cap by itself: what a mode makes of that is its own
+        doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect.
         """
         said = self.jobs.suspect.fillna("[]")
         hot = said.str.contains("slowdown|brake|heat")
         yield from self._of(hot, "clocks were held back")
         margins = self.study["equivalence"]
-        slow = slowed(self.jobs, margins.get("device", margins["default"]))
+        slow = slowed(self.jobs, margins.get("device", margins["default"]), "single")
         capped = said.str.contains("power cap").groupby([self.jobs[name] for name in (*CELL, "mode")]).mean() >= 0.5
         slow &= ~capped.groupby(level=CELL).transform("all")
         for *cell, mode in slow.index[slow]:

@@ -18,16 +18,15 @@ def about(jobs: pd.DataFrame) -> dict:
     return {"costs": _costs(jobs), "suspects": _suspects(jobs), "split": int((parents > 1).sum())}
 
 
-def slowed(jobs: pd.DataFrame, delta: float, group: str | None = None) -> pd.Series:
+def slowed(jobs: pd.DataFrame, delta: float, calls: str) -> pd.Series:
     """Return for each (op, dtype, size, mode) whether its SM clock was more than `delta` below that of another mode.
 
-    By the median over the repeats, as the timers of a `group` (single, many) ended, by default of either; in older
-    records as all of them had. A power cap that lowers the clocks by less is no difference that a verdict could see.
+    By the median over the repeats, as the timers of "single" calls ended, or those of "many" calls back to back; in
+    older records as all of them had. A power cap that lowers it by less is no difference that a verdict could see.
     """
-    columns = [f"clocks.{group}"] if group else ["clocks.single", "clocks.many"]
-    columns = [column for column in columns if column in jobs] or ["gpu_after.sm_clock"]
-    clocks = jobs.reindex(columns=[*CELL, "mode", *columns]).groupby([*CELL, "mode"])[columns].median()
-    return (clocks < (1 - delta) * clocks.groupby(level=CELL).transform("max")).any(axis=1)
+    column = f"clocks.{calls}" if f"clocks.{calls}" in jobs else "gpu_after.sm_clock"
+    clocks = jobs.reindex(columns=[*CELL, "mode", column]).groupby([*CELL, "mode"])[column].median()
+    return clocks < (1 - delta) * clocks.groupby(level=CELL).transform("max")
 
 
 def _costs(jobs: pd.DataFrame) -> dict:
