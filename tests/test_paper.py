@@ -852,7 +852,9 @@ def test_causes_are_told_by_op_mode_and_metric(recorded):
     text = render({**recorded, "causes": found})
     assert "No causes are assigned" not in text
     why = section(text, "Why {")
-    assert "3 of the 4 differences from eager have a cause" in why and "the others are *unexplained*" in why
+    assert "3 of the 4 differences from eager by device time and latency have a cause" in why
+    assert "the others are *unexplained*" in why
+    assert "Of all 5 differences in `speedups.csv`" in why and "first call and memory, 1 is unexplained" in why
     assert "| softmax | `compile` | kernel: 16384 | host: 1024; kernel: 16384 |" in why
     assert "| matrix product | `triton` | – | unexplained: 512 |" in why
     assert r"- softmax 16384: device 10 and 20 µs; old\_&#8203;kernel 9 µs and triton\_&#8203;red 19 µs." in why

@@ -553,24 +553,34 @@ def _payback(document: dict, ops: dict, mode: str) -> dict:
 
 
 def _causes(document: dict, baseline: str, metrics: list[str]) -> dict:
-    """Return {of, unexplained, modes, kernels} of the differences from the baseline in the given metrics.
+    """Return {of, unexplained, rows, rows_unexplained, modes, kernels}; empty where the study has no causes.
 
-    of: how many are decided; unexplained: how many of these have no cause; modes: by mode, label and metric the sizes
+    of: how many differences from the baseline in the given metrics are decided; unexplained: how many of these have no
+    cause; rows, rows_unexplained: the same from any baseline in any metric; modes: by mode, label and metric the sizes
     of each cause; kernels: {label, size, mode, evidence} of the largest size whose device time differs by the kernels,
-    for each op and mode. Empty where the study has no causes.
+    for each op and mode.
     """
-    rows = [row for row in document["causes"] if row["baseline"] == baseline and row["metric"] in metrics]
-    rows = [{**row, "label": _label(document, row)} for row in rows if row["mode"] != CONTROL]
+    every = [{**row, "label": _label(document, row)} for row in document["causes"] if row["mode"] != CONTROL]
+    rows = [row for row in every if row["baseline"] == baseline and row["metric"] in metrics]
     modes, kernels = {}, {}
     for row in rows:
         by_metric = modes.setdefault(row["mode"], {}).setdefault(row["label"], {}).setdefault(row["metric"], {})
         by_metric.setdefault(row["cause"], []).append(row["size"])
         if row["metric"] == "device" and row["cause"] == "kernel":
             kernels[row["label"], row["mode"]] = {k: row[k] for k in ("label", "size", "mode", "evidence")}
-    unexplained = sum(row["cause"] == UNEXPLAINED for row in rows)
-    modes = {mode: modes[mode] for mode in document["study"]["modes"] if mode in modes}
-    found = {"of": len(rows), "unexplained": unexplained, "modes": modes, "kernels": list(kernels.values())}
-    return found if rows else {}
+    unexplained = [sum(row["cause"] == UNEXPLAINED for row in some) for some in (rows, every)]
+    return (
+        {
+            "of": len(rows),
+            "unexplained": unexplained[0],
+            "rows": len(every),
+            "rows_unexplained": unexplained[1],
+            "modes": {mode: modes[mode] for mode in document["study"]["modes"] if mode in modes},
+            "kernels": list(kernels.values()),
+        }
+        if rows
+        else {}
+    )
 
 
 def _flushes(document: dict) -> dict:
