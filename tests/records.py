@@ -67,7 +67,7 @@ def _entry(study: Study, job, place: int, time: float) -> dict:
         "seeds": [1, 2],
         "inputs": {},
         "work": {
-            "flops": workload.flops(job.cell.size),
+            "flops": workload.flops(job.cell.size, 2),
             "bytes": workload.necessary_bytes(job.cell.size, 2),
             "bound": workload.bound,
         },

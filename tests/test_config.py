@@ -15,6 +15,39 @@ CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
 BAD = {
     "unknown key": ({"repeat": 3}, "repeat is not a known key (did you mean repeats?)"),
     "misspelt sampling key": ({"sampling.sample": 3}, "sample is not a known key (did you mean samples?)"),
+    "rows twice": ({"ops.softmax.bytes": "1MiB"}, "ops.softmax: rows and bytes are both given; allowed: one of them"),
+    "bytes without a unit": (
+        {"ops.layer_norm": {"sizes": [8], "bytes": "256MB"}},
+        "ops.layer_norm.sizes: 256MB is not allowed; allowed: an integer and KiB, MiB or GiB, as in 1GiB",
+    ),
+    "bytes that are no whole rows": (
+        {"ops.layer_norm": {"sizes": [24], "bytes": "1MiB"}},
+        "ops.layer_norm.sizes: bytes: 48 does not divide 1,048,576; allowed: a divisor of it",
+    ),
+    "tokens that are no whole sequences": (
+        {"ops.attention": {"sizes": [100], "tokens": 128}},
+        "ops.attention.sizes: tokens: 100 does not divide 128; allowed: a divisor of it",
+    ),
+    "product of two": (
+        {"ops.matmul.sizes": ["16x32"]},
+        "size 16x32 is not allowed; allowed: an integer of at least 1, or three as in 16x4096x4096",
+    ),
+    "misspelt library": (
+        {"modes.liger": {"runner": "library", "library": "lige"}},
+        "modes.liger.library: lige is not known (did you mean liger?)",
+    ),
+    "library of another op": (
+        {"modes.liger": {"runner": "library", "library": "liger"}, "ops.matmul.modes": ["eager", "liger"]},
+        "ops.matmul.modes: liger: library: liger is not known; allowed: none",
+    ),
+    "no library": (
+        {"modes.liger": {"runner": "library"}},
+        "modes.liger: library is missing; allowed: the name of a library",
+    ),
+    "library to a compiler": (
+        {"modes.compile.library": "liger"},
+        "modes.compile: library is not known to the runner compile",
+    ),
     "misspelt parameter": ({"ops.softmax.row": 3}, "ops.softmax: row is not a known key (did you mean rows?)"),
     "misspelt workload": ({"ops.sofmax": {"sizes": [8]}}, "workload sofmax is not known (did you mean softmax?)"),
     "misspelt mode": ({"ops.copy.modes": ["eagre"]}, "ops.copy.modes: eagre is not known (did you mean eager?)"),

@@ -166,6 +166,37 @@ def test_failures_become_records_without_times(settings, monkeypatch, function, 
     assert record.problem(entry) is None
 
 
+@pytest.mark.parametrize(
+    ("workload", "size", "shapes", "flops"),
+    [
+        (Softmax(bytes="1MiB"), "1024", {"x": (512, 1024)}, 5 * 512 * 1024),
+        (LayerNorm(bytes="1MiB"), "512", {"x": (1024, 512), "weight": (512,), "bias": (512,)}, 8 * 1024 * 512),
+        (Matmul(), "8", {"a": (8, 8), "b": (8, 8)}, 2 * 8**3),
+        (Matmul(), "2x3x5", {"a": (2, 3), "b": (3, 5)}, 2 * 2 * 3 * 5),
+        (Attention(tokens=64, heads=2), "16", {n: (4, 2, 16, 64) for n in "qkv"}, 4 * 4 * 2 * 16**2 * 64),
+    ],
+)
+def test_sizes_make_shapes_and_work(workload, size, shapes, flops):
+    assert workload.shapes(size, 2) == shapes
+    assert workload.flops(size, 2) == flops
+
+
+@pytest.mark.parametrize("library", ["sdpa-flash", "sdpa-math"])
+def test_a_library_is_measured_in_the_place_of_the_operation(settings, library):
+    of = {"name": "attention", "batch": 1, "heads": 2, "head_dim": 16, "causal": True}
+    run = {"runner": "library", "library": library}
+    entry = measure(settings(op="attention", size="32", workload=of, run=run))
+    assert (entry["status"], entry["library"]) == ("ok", {})
+    assert record.problem(entry) is None
+
+
+@pytest.mark.parametrize(("library", "package"), [("liger", "liger-kernel"), ("quack", "quack-kernels")])
+def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, monkeypatch, library, package):
+    monkeypatch.setattr(modes, "find_spec", lambda name: None)
+    entry = measure(settings(run={"runner": "library", "library": library}))
+    assert (entry["status"], entry["reason"]) == ("unsupported", f"{package} is not installed; pip install {package}")
+
+
 def test_a_mode_that_goes_wrong_later_is_caught_after_timing(settings, monkeypatch):
     calls = []
 
@@ -187,7 +218,8 @@ def test_inputs_are_the_same_for_all_modes_and_differ_between_repeats(settings):
 @pytest.mark.parametrize(
     ("workload", "size"),
     [(Matmul(), "96"), (Softmax(rows=33), "70"), (LayerNorm(rows=33), "70"),
-     (Attention(batch=2, heads=3, head_dim=16), "40"), (Attention(2, 3, 16, causal=True), "40")],
+     (Attention(batch=2, heads=3, head_dim=16), "40"), (Attention(tokens=80, heads=3, head_dim=16, causal=True), "40"),
+     (Matmul(), "16x96x40")],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_eager_passes_its_own_check_in_chunks_and_whole(workload, size, dtype, monkeypatch):

@@ -221,12 +221,18 @@ def cells_of(config: dict) -> list[Cell]:
 
 
 def modes_of(config: dict, cell: Cell) -> list[str]:
-    """Return the modes that `cell` runs in: those of its op's entry, else all of the study that are not for others."""
+    """Return the modes that `cell` runs in: those of its op's entry, else all of the study, that are not for others.
+
+    Not for it are modes that are `only` for other cells, and libraries that its workload does not know.
+    """
     return [mode for mode in config["ops"][cell.op].get("modes", config["modes"]) if _has(config, cell, mode)]
 
 
 def _has(config: dict, cell: Cell, mode: str) -> bool:
-    only = config["modes"][mode].get("only")
+    entry = config["modes"][mode]
+    if "library" in entry and entry["library"] not in _libraries(cell.op, config["ops"][cell.op]):
+        return False
+    only = entry.get("only")
     return only is None or cell.size in map(str, only.get(cell.op, []))
 
 
@@ -280,16 +286,17 @@ def _check_ops(config: dict) -> None:
     for op, entry in config["ops"].items():
         for mode in entry.get("modes", []):
             require_known(f"config: ops.{op}.modes", mode, config["modes"])
+            library = config["modes"][mode].get("library")
+            if library:
+                require_known(f"config: ops.{op}.modes: {mode}: library", library, _libraries(op, entry))
         sizes = [str(size) for size in entry["sizes"]]
         if len(set(sizes)) < len(sizes):
             raise InputError(f"config: ops.{op}.sizes: {', '.join(sizes)} is not allowed; allowed: each size once")
     for mode, entry in config["modes"].items():
-        passed = [key for key in entry if key not in ("runner", *MEASURE_KEYS)]
-        if passed and entry["runner"] != "compile":
-            runner, allowed = entry["runner"], ", ".join(MEASURE_KEYS)
-            raise InputError(
-                f"config: modes.{mode}: {passed[0]} is not known to the runner {runner}; allowed: {allowed}"
-            )
+        _check_passed(mode, entry)
+        if "library" in entry:
+            known = dict.fromkeys(name for op, of in config["ops"].items() for name in _libraries(op, of))
+            require_known(f"config: modes.{mode}.library", entry["library"], known)
         if "diagnoses" in entry:
             require_known(
                 f"config: modes.{mode}.diagnoses", entry["diagnoses"], [m for m in config["modes"] if m != mode]
@@ -300,6 +307,18 @@ def _check_ops(config: dict) -> None:
             workloads_of[cell.op].check_size(cell.size, ITEMSIZE[cell.dtype])
         except InputError as error:
             raise InputError(f"config: ops.{cell.op}.sizes: {error}") from None
+
+
+def _check_passed(mode: str, entry: dict) -> None:
+    """Raise InputError where a mode has a key that its runner does not know, or lacks the one that it needs."""
+    runner, passed = entry["runner"], [key for key in entry if key not in ("runner", *MEASURE_KEYS)]
+    needed = ["library"] if runner == "library" else []
+    wrong = [key for key in passed if (key == "library" if runner == "compile" else key not in needed)]
+    if wrong:
+        allowed = ", ".join([*needed, *MEASURE_KEYS])
+        raise InputError(f"config: modes.{mode}: {wrong[0]} is not known to the runner {runner}; allowed: {allowed}")
+    if needed and not passed:
+        raise InputError(f"config: modes.{mode}: library is missing; allowed: the name of a library")
 
 
 def _check_only(config: dict) -> None:
@@ -340,9 +359,21 @@ def _workload_name(op: str, entry: dict) -> str:
     return entry.get("workload", op)
 
 
-def _workload(op: str, entry: dict) -> Workload:
+def _libraries(op: str, entry: dict) -> tuple[str, ...]:
+    """Return the libraries that the workload of an op knows."""
+    return _class(op, entry).libraries
+
+
+def _class(op: str, entry: dict) -> type:
     try:
-        workload = workloads.load(_workload_name(op, entry))
+        return workloads.load(_workload_name(op, entry))
+    except InputError as error:
+        raise InputError(f"config: ops.{op}: {error}") from None
+
+
+def _workload(op: str, entry: dict) -> Workload:
+    workload = _class(op, entry)
+    try:
         return build_workload(workload, {k: v for k, v in entry.items() if k not in ENTRY_KEYS})
     except InputError as error:
         raise InputError(f"config: ops.{op}: {error}") from None

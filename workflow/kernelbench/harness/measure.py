@@ -150,6 +150,8 @@ class _Job:
             record["generated_code"] = caches.generated_code(root)
         if mode["runner"] == "compile":
             record["compile"] = compiler.observe()
+        if "library" in mode:
+            record["library"] = modes.versions(mode)
         if self.on_gpu and self.settings["repeat"] == 0:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
@@ -157,7 +159,7 @@ class _Job:
     def prepare(self) -> None:
         """Import what the mode needs and open the device, so that neither is in the first call."""
         with self.phase("imports"):
-            for module in modes.IMPORTS[self.settings["run"]["runner"]]:
+            for module in modes.imports(self.settings["run"]):
                 if find_spec(module.partition(".")[0]):  # A missing package is the runner's to report.
                     import_module(module)
         import torch
@@ -187,7 +189,7 @@ class _Job:
             for name, t in inputs[0].items()
         }
         record["work"] = {
-            "flops": workload.flops(size),
+            "flops": workload.flops(size, dtype.itemsize),
             "bytes": workload.necessary_bytes(size, dtype.itemsize),
             "bound": workload.bound,
         }

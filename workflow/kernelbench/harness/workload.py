@@ -3,14 +3,16 @@
 Importing a workload does not import torch: the plan of a study needs shapes and work only.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import prod
 
 from kernelbench.errors import InputError, nearest
 
-# Inductor's and our kernels index a tensor with 32 bits.
+# Inductor indexes a tensor with 32 bits.
 MAX_ELEMENTS = 2**31 - 1
+UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 class Unsupported(Exception):
@@ -26,8 +28,14 @@ class Workload:
 
     # "memory" or "compute": which ceiling of the machine the operation can at best reach.
     bound = "memory"
-    # The inputs that are split along dimension 0, like the output, when the reference is made in chunks.
+    # The inputs that are split, like the output, when the reference is made in chunks; and how many of their leading
+    # dimensions count things that do not depend on one another.
     split = ("x",)
+    independent = 1
+    # Parameters of which a config gives one at most.
+    either = ()
+    # The kernels of other libraries that `library` returns, by the name that a mode gives them.
+    libraries = ()
 
     def shapes(self, size: str, itemsize: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each input tensor, in the order in which `call` takes them.
@@ -44,7 +52,11 @@ class Workload:
         """Return the hand-written kernel with the signature of `call`; raise Unsupported where none exists."""
         raise Unsupported(f"there is no Triton kernel for {type(self).__name__.lower()}")
 
-    def flops(self, size: str) -> int:
+    def library(self, name: str) -> Callable:
+        """Return the kernel of another library with the signature of `call`; raise Unsupported where there is none."""
+        raise Unsupported(f"{name} has no {type(self).__name__.lower()}")
+
+    def flops(self, size: str, itemsize: int) -> int:
         """Return the floating-point operations of one call."""
         raise NotImplementedError
 
@@ -74,15 +86,39 @@ def length(size: str) -> int:
     return int(size)
 
 
+def bytes_of(text: str) -> int:
+    """Return the bytes that `text` gives with their unit; raise InputError for anything else."""
+    match = re.fullmatch(r"([1-9][0-9]*)(KiB|MiB|GiB)", text)
+    if not match:
+        raise InputError(f"{text} is not allowed; allowed: an integer and KiB, MiB or GiB, as in 1GiB")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def share(whole: int, each: int, what: str) -> int:
+    """Return how many times `each` goes into `whole`; raise InputError, which begins with `what`, where it does not."""
+    if whole % each or whole < each:
+        raise InputError(f"{what}: {each:,} does not divide {whole:,}; allowed: a divisor of it")
+    return whole // each
+
+
+def rows_of(workload: Workload, row: int) -> int:
+    """Return the rows of a workload that has so many `rows`, or else so many as make up its `bytes`; row: its bytes."""
+    return share(bytes_of(workload.bytes), row, "bytes") if workload.bytes else workload.rows
+
+
 def build(workload: type, parameters: dict) -> Workload:
     """Return `workload` with the parameters of its config entry; raise InputError naming a wrong one."""
     known = {field.name: field for field in fields(workload)}
+    both = [name for name in workload.either if name in parameters]
+    if len(both) > 1:
+        raise InputError(f"{' and '.join(both)} are both given; allowed: one of them")
     for name, value in parameters.items():
         if name not in known:
             allowed = ", ".join(["workload", "sizes", "dtypes", "modes", *known])
             raise InputError(f"{name} is not a known key{nearest(name, allowed.split(', '))}; allowed: {allowed}")
         wanted = known[name].type
         if type(value) is not wanted or (wanted is int and value < 1):
-            allowed = "true or false" if wanted is bool else "an integer of at least 1"
+            words = {bool: "true or false", str: "an integer and KiB, MiB or GiB, as in 1GiB"}
+            allowed = words.get(wanted, "an integer of at least 1")
             raise InputError(f"{name}: {value!r} is not allowed; allowed: {allowed}")
     return workload(**parameters)

@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 
-from kernelbench.harness.workload import Workload, length
+from kernelbench.harness.workload import Unsupported, Workload, length, rows_of
 
 
 @dataclass(frozen=True)
 class Softmax(Workload):
-    """x: (rows, size)."""
+    """x: (rows, size), or as many rows as make up `bytes`."""
 
     rows: int = 8192
+    bytes: str = ""
+
+    either = ("rows", "bytes")
+    libraries = ("liger", "quack")
 
     def shapes(self, size, itemsize):
-        return {"x": (self.rows, length(size))}
+        return {"x": (rows_of(self, length(size) * itemsize), length(size))}
 
     def call(self, x):
         import torch
@@ -24,9 +28,20 @@ class Softmax(Workload):
 
         return softmax
 
-    def flops(self, size):
+    def library(self, name):
+        if name == "liger":
+            from liger_kernel.ops import LigerSoftmaxFunction
+
+            return LigerSoftmaxFunction.apply
+        if name == "quack":
+            from quack.softmax import softmax
+
+            return softmax
+        raise Unsupported(f"{name} has no softmax")
+
+    def flops(self, size, itemsize):
         # Per element: compare, subtract, exponentiate, add, divide.
-        return 5 * self.rows * length(size)
+        return 5 * rows_of(self, length(size) * itemsize) * length(size)
 
 
 WORKLOAD = Softmax
