@@ -90,6 +90,25 @@ def test_a_mode_that_skips_guards_does_so_once_it_is_compiled_and_is_right(setti
     assert entry["compile"]["graphs"] == 1 and entry["compile"]["recompiles"] == 0
 
 
+@pytest.mark.parametrize(("skip", "seen"), [(False, [1, 2]), (True, [1, 1])])
+def test_skipped_guards_are_not_looked_at(skip, seen):
+    """A global that the code was compiled for changes, of which only a guard can know."""
+    script = f"""
+import torch
+from kernelbench.harness import modes
+factor = 1
+compiled = torch.compile(lambda x: x * factor, backend="eager")
+x = torch.ones(3)
+print(int(compiled(x)[0]))
+if {skip}:
+    modes.skip_guards()
+factor = 2
+print(int(compiled(x)[0]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert [int(line) for line in done.stdout.splitlines()] == seen
+
+
 def test_a_graph_break_is_no_recompilation_and_another_shape_is():
     script = """
 import torch
@@ -408,3 +427,12 @@ def test_the_memory_of_a_graph_is_counted(tmp_path):
     entry = measured_by_hand("softmax", "1024", "compile-reduce-overhead", tmp_path)
     tensor = 8192 * 1024 * 2
     assert 2 * tensor <= entry["memory"]["peak"] < 4 * tensor, "a copy of the input, and the output"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize(("mode", "copies"), [("compile-reduce-overhead", 1), ("compile-reduce-overhead-static", 0)])
+def test_a_graph_does_not_copy_inputs_that_stay_where_they_are(mode, copies, tmp_path):
+    entry = measured_by_hand("softmax", "1024", mode, tmp_path)
+    assert entry["profile"]["checked"]
+    assert sum("copy" in kernel["name"].lower() for kernel in entry["profile"]["kernels"]) == copies
