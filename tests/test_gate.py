@@ -87,7 +87,7 @@ def capped(jobs: pd.DataFrame, only: str) -> pd.DataFrame:
     return put("clocks.single", 1900.0, **arm)(put("suspect", '["throttled: power cap for 9.0 ms"]', **arm)(jobs))
 
 
-CLOCKS = {"clocks.single": 1980.0, "clocks.many": 1980.0, "gpu_after.sm_clock": 1980.0}
+CLOCKS = {"clocks.single": 1980.0, "clocks.throughput": 1980.0, "gpu_after.sm_clock": 1980.0}
 ONE = "softmax/float16/512/compile/3"
 AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1 --configfile "
 
@@ -162,7 +162,7 @@ def test_clocks_that_are_lower_by_less_than_a_verdict_sees_or_in_all_arms_or_onc
     change_jobs(data, put("suspect", '["throttled: power cap for 9.0 ms"]', op="softmax", size="1024"))
     change_jobs(data, put("clocks.single", 1400.0, op="softmax", size="1024", mode="triton"))
     # Nor is what calls back to back make of it.
-    change_jobs(data, put("clocks.many", 1400.0, op="softmax", size="512", mode="eager"))
+    change_jobs(data, put("clocks.throughput", 1400.0, op="softmax", size="512", mode="eager"))
     assert Gate(data).defects() == []
 
 

@@ -136,8 +136,8 @@ class Causes:
     def _clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
         """Return the cause of a difference whose slower arm had the lower clock, None where it had not."""
         slower = mode if self._difference(baseline, mode, metric) > 0 else baseline
-        calls = "many" if metric in MANY else "single"
-        if not slowed(self.data.jobs, self.data.delta("device"), calls)[slower]:
+        timers = metric if metric in MANY else "single"
+        if not slowed(self.data.jobs, self.data.delta("device"), timers)[slower]:
             return None
         return Cause("clocks", f"{times}; the SM clock was lower in {slower[-1]}")
 

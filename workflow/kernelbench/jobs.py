@@ -18,13 +18,13 @@ def about(jobs: pd.DataFrame) -> dict:
     return {"costs": _costs(jobs), "suspects": _suspects(jobs), "split": int((parents > 1).sum())}
 
 
-def slowed(jobs: pd.DataFrame, delta: float, calls: str) -> pd.Series:
+def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
     """Return for each (op, dtype, size, mode) whether its SM clock was more than `delta` below that of another mode.
 
-    By the median over the repeats, as the timers of "single" calls ended, or those of "many" calls back to back; in
+    By the median over the repeats, as the timers of "single" calls ended, or that of "throughput" or "graph"; in
     older records as all of them had. A power cap that lowers it by less is no difference that a verdict could see.
     """
-    column = f"clocks.{calls}" if f"clocks.{calls}" in jobs else "gpu_after.sm_clock"
+    column = f"clocks.{timers}" if f"clocks.{timers}" in jobs else "gpu_after.sm_clock"
     clocks = jobs.reindex(columns=[*CELL, "mode", column]).groupby([*CELL, "mode"])[column].median()
     return clocks < (1 - delta) * clocks.groupby(level=CELL).transform("max")
 

@@ -207,9 +207,12 @@ class _Job:
         with self.phase("timers"):
             device = timers.DeviceTimer() if self.on_gpu else None
             series = {}
-            # Those that load the device with many calls at once come last: they heat it.
-            for name, choose in {"single": self.single, "many": self.many}.items():
+            # Those that load the device with many calls at once come last: they heat it. They come one by one, the one
+            # that some modes do not have at the end, so that the load before each is the same for all modes.
+            for name, choose in {"single": self.single, "throughput": self.throughput, "graph": self.graph}.items():
                 chosen = choose(call, synchronize, device, series)
+                if not chosen:
+                    continue
                 series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling)
                 if self.on_gpu:
                     record.setdefault("clocks", {})[name] = provenance.gpu_load().get("sm_clock")
@@ -235,14 +238,19 @@ class _Job:
             chosen += [timers.event(call, synchronize), device.device(call, flush)]
         return chosen
 
-    def many(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
-        """Return the timers of many calls back to back; how many goes by the latency in `series`."""
+    def throughput(
+        self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict
+    ) -> list:
+        """Return the timer of many calls back to back; how many goes by the latency in `series`."""
         self.record["batch"] = timers.batch(median(series["latency"][0]))
-        chosen = [timers.throughput(call, synchronize, self.record["batch"])]
-        if self.on_gpu:
-            replay, self.record["graph"] = self.captured(call)
-            chosen += [device.graph(replay)] if replay else []
-        return chosen
+        return [timers.throughput(call, synchronize, self.record["batch"])]
+
+    def graph(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
+        """Return the timer of a captured graph of calls, where there is one."""
+        if not self.on_gpu:
+            return []
+        replay, self.record["graph"] = self.captured(call)
+        return [device.graph(replay)] if replay else []
 
     def captured(self, call: Callable) -> tuple[Callable | None, dict]:
         """Return (what replays a graph of calls, None where there is none; {calls, reason})."""
