@@ -20,7 +20,7 @@ ENVIRONMENT = {
     "software": {"torch": "2", "triton": "3", "cuda": "13", "sources": "abc"},
     "variables": {},
 }
-TIMES = {"eager": 40.0, "eager-control": 40.0, "compile": 20.0, "triton": 80.0, "compile-arm": 18.0}
+TIMES = {"eager": 40.0, "eager-control": 40.0, "compile": 20.0, "triton": 80.0, "compile-arm": 18.0, "liger": 100.0}
 
 
 def small_study(monkeypatch) -> Study:
@@ -84,7 +84,7 @@ def tables(study: Study, directory: Path):
     samples.to_parquet(directory / "samples.parquet")
     jobs.to_parquet(directory / "jobs.parquet")
     (directory / "environment.json").write_text(json.dumps(environment))
-    (directory / "study.yaml").write_text(yaml.safe_dump(study.config))
+    (directory / "study.yaml").write_text(yaml.safe_dump(study.config, sort_keys=False))
     return summarize(directory)
 
 
@@ -93,3 +93,17 @@ def row(table: pd.DataFrame, **wanted) -> pd.Series:
         table = table[table[key] == value]
     assert len(table) == 1
     return table.iloc[0]
+
+
+def kernel_study(monkeypatch) -> Study:
+    """Return the small study with a library beside the kernel: 100 µs to the 80 of that and the 40 of eager."""
+    small = small_study(monkeypatch)
+    modes = {**small.config["modes"], "liger": {"runner": "library", "library": "liger", "devices": ["cuda"]}}
+    ratios = [
+        {"ops": ["softmax"], "of": ["eager", "liger"], "must": 0.4, "aim": 1.2},
+        {"ops": ["softmax"], "of": ["limit"], "sizes": [1024], "must": 0.9},
+        {"ops": ["softmax"], "of": ["compile"], "aim": 0.2, "mean": True},
+    ]
+    targets = {"mode": "triton", "ratios": ratios}
+    study = {"modes": modes, "baselines": ["eager", "compile", "liger"], "study": "kernels", "targets": targets}
+    return Study({**CONFIG, **{k: small.config[k] for k in ("ops", "repeats")}, **study, "recorded": []})

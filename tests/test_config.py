@@ -32,6 +32,18 @@ BAD = {
         {"ops.matmul.sizes": ["16x32"]},
         "size 16x32 is not allowed; allowed: an integer of at least 1, or three as in 16x4096x4096",
     ),
+    "target of an op that is not there": (
+        {"targets": {"mode": "triton", "ratios": [{"ops": ["sofmax"], "of": ["limit"], "must": 1}]}},
+        "targets.ratios.ops: sofmax is not known (did you mean softmax?)",
+    ),
+    "target of a size that is not there": (
+        {"targets": {"mode": "triton", "ratios": [{"ops": ["softmax"], "sizes": [7], "of": ["limit"], "must": 1}]}},
+        "targets.ratios.sizes of softmax: 7 is not known; allowed: ",
+    ),
+    "target without a ratio": (
+        {"targets": {"mode": "triton", "ratios": [{"ops": ["softmax"], "of": ["limit"]}]}},
+        "allowed: a mapping of ops, of, must or aim or both, and if need be sizes and mean",
+    ),
     "misspelt library": (
         {"modes.liger": {"runner": "library", "library": "lige"}},
         "modes.liger.library: lige is not known (did you mean liger?)",

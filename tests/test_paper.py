@@ -14,6 +14,7 @@ import pypdf
 import pytest
 import scipy.stats
 import yaml
+from records import kernel_study, tables, write_records
 
 from kernelbench import coverage, jobs, paper
 from kernelbench.claims import evaluated, load
@@ -921,3 +922,29 @@ def test_a_study_of_the_protocol_is_told_in_a_section_of_its_own(recorded, proto
     assert f"Matrix product 4096 in `eager-long` takes {load['slowdown']['estimate']:.3f} [" in found
     assert f"{load['ends']['power']:.0f}&nbsp;W and {load['ends']['sm_clock']:.0f}&nbsp;MHz" in found
     assert "What the protocol does" not in render(recorded)
+
+
+@pytest.fixture
+def study_of_kernels(monkeypatch, tmp_path) -> dict:
+    study = kernel_study(monkeypatch)
+    write_records(study, tmp_path / "kernels")
+    return tables(study, tmp_path / "kernels")[2]
+
+
+def test_kernels_beside_libraries_are_told_in_a_section_of_their_own(recorded, study_of_kernels, checkout):
+    text = render(recorded, study_of_kernels)
+    found = section(text, "Kernels written by hand, and those of libraries {")
+    assert "sets the Triton kernels beside `liger` as well" in found
+    stands = "behind one of them at all sizes"
+    assert f"- softmax: by device time {stands}; by latency {stands}." in found
+    assert "1 of its 3 goals are missed" in found
+    reached = {tuple(cells[3:4]) + tuple(cells[5:]): cells[4] for cells in table_rows(found, "| softmax |", "|  |")}
+    assert len(reached) == 4
+    assert "| Operation | Size | `eager` | `compile` | `triton` | `liger` | Of the limit |" in text
+    assert "Kernels written by hand" not in render(recorded)
+    assert typeset(checkout, text).stat().st_size > 10_000
+
+
+def table_rows(text: str, *starts: str) -> list[list[str]]:
+    """Return the cells of the lines of a table that begin in one of these ways."""
+    return [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith(starts)]

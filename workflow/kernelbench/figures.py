@@ -635,6 +635,56 @@ def rates(document: dict):
     return figure
 
 
+@_registered
+def roofline(document: dict):
+    """Return the rates of baseline and kernels against the operations per byte, below what the machine allows."""
+    data = _Data(document)
+    kernels = [mode for mode in data.modes if data.configs[mode]["runner"] == "kernel"]
+    points = {
+        (group, mode): _intensities(data, group, mode) for group in data.groups for mode in (data.baseline, *kernels)
+    }
+    points = {key: found for key, found in points.items() if found}
+    if not (kernels and points):
+        return _blank(NARROW, f"{data.machine}: no kernels with a rate")
+    figure, axes = _grid(NARROW, 2.9, 1, 1)
+    axis = axes[0, 0]
+    groups = list(dict.fromkeys(group for group, _ in points))
+    for (group, mode), found in points.items():
+        place = groups.index(group)
+        colour = COLOURS[place % len(COLOURS)]
+        face = "white" if mode == data.baseline else colour
+        style = {"linestyle": "none", "color": colour, "markerfacecolor": face, "mew": 0.6, "markersize": 2.8}
+        axis.plot(*zip(*found, strict=True), marker=MARKERS[place % len(MARKERS)], **style)
+    _roofs(axis, data, [x for found in points.values() for x, _ in found])
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("operations per byte")
+    axis.set_ylabel("TFLOP/s", labelpad=2)
+    own = {"linestyle": "none", "markersize": 2.8, "mew": 0.6}
+    keys = [_key(data.label(group), color=COLOURS[i % len(COLOURS)], marker=MARKERS[i % len(MARKERS)], **own)
+            for i, group in enumerate(groups)]  # fmt: skip
+    keys += [_key(f"hollow: {data.baseline}", color="black", marker="o", markerfacecolor="white", **own)]
+    _legend(figure, keys, 2)
+    return figure
+
+
+def _intensities(data: _Data, group: tuple[str, str], mode: str) -> list[tuple[float, float]]:
+    """Return (operations per byte, TFLOP/s) of each size of a group in a mode; nothing for what does no arithmetic."""
+    rates = [data.curves(group, metric).get(mode, []) for metric in ("tflops", "gbps")]
+    pairs = zip(*(_values(numbers) for numbers in rates), strict=True) if all(rates) else ()
+    return [(1e3 * tflops / gbps, tflops) for tflops, gbps in pairs if tflops > 0]
+
+
+def _roofs(axis, data: _Data, intensities: list[float]) -> None:
+    """Draw for each dtype the least of what the fastest copy and the fastest matrix product of the study allow."""
+    low, high = min(intensities) / 2, max(intensities) * 2
+    for best in data.ceilings.values():
+        if {"memory", "compute"} <= set(best):
+            memory, compute = (best[bound]["rate"] / RATES["compute"][2] for bound in ("memory", "compute"))
+            ridge = compute / memory
+            axis.plot([low, ridge, max(high, ridge)], [low * memory, compute, compute], **CEILING)
+
+
 def _bound(data: _Data, group: tuple[str, str]) -> str:
     op = group[0]
     return workloads.load(data.ops[op].get("workload", op)).bound

@@ -73,6 +73,9 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "arms": arms,
         "payback": _payback(document, ops, compiled),
         "causes": _causes(document, baseline, metrics),
+        "libraries": [mode for mode, entry in modes.items() if entry["runner"] == "library"],
+        "rivals": {mode: _rivals(ops, mode, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"},
+        "targets": [{**row, "label": _label(document, row), "met": _met(row)} for row in document["targets"]],
         "flushes": _flushes(document),
         "traces": [
             {k: v for k, v in t.items() if k != "points"} | {"label": _label(document, t)} for t in document["traces"]
@@ -581,6 +584,38 @@ def _causes(document: dict, baseline: str, metrics: list[str]) -> dict:
         if rows
         else {}
     )
+
+
+def _rivals(ops: dict, mode: str, metrics: list[str]) -> dict:
+    """Return by label and metric how a mode stands against all baselines: {ahead, behind, level}, lists of sizes.
+
+    ahead: found faster than each baseline that ran; behind: found slower than one at least; level: neither.
+    """
+    found = {}
+    for label, op in ops.items():
+        rows = [op["modes"], *op["against"].values()]
+        for metric in metrics:
+            by_size = {}
+            for row in (of[mode][metric]["sizes"] for of in rows if metric in of.get(mode, {})):
+                for size, speedup in row.items():
+                    by_size.setdefault(size, []).append(speedup["verdict"])
+            kinds = found.setdefault(label, {})[metric] = {"ahead": [], "behind": [], "level": []}
+            for size, verdicts in by_size.items():
+                verdicts = [verdict for verdict in verdicts if verdict]
+                if verdicts:
+                    kinds[_stand(verdicts)].append(size)
+    return {label: by for label, by in found.items() if any(any(kinds.values()) for kinds in by.values())}
+
+
+def _stand(verdicts: list[str]) -> str:
+    return "ahead" if set(verdicts) == {"faster"} else "behind" if "slower" in verdicts else "level"
+
+
+def _met(row: dict) -> str:
+    """Return what a ratio reaches: aim, must, or neither ("missed")."""
+    if row["aim"] is not None and row["ratio"] >= row["aim"]:
+        return "aim"
+    return "must" if row["must"] is not None and row["ratio"] >= row["must"] else "missed"
 
 
 def _flushes(document: dict) -> dict:

@@ -19,14 +19,16 @@ NBSP = "\u00a0"
 def render(text: Path, machines: list[dict], published: dict, coverage: dict, defects: list[str]) -> str:
     """Return the text of the Markdown file `text` with everything filled in.
 
-    machines: the numbers of each machine with `figures`, the directory of its figures. Studies of how processes start
-    and of what the protocol does are told in sections of their own; they stand for their machine only where there is no
-    other study. coverage: what kernelbench.coverage.table returns. defects: what the gate found, a line each; with any
-    the paper is a draft. A name that the data do not have raises InputError: nothing is ever rendered as empty.
+    machines: the numbers of each machine with `figures`, the directory of its figures. Studies of how processes start,
+    of what the protocol does and of kernels beside those of other libraries are told in sections of their own; they
+    stand for their machine only where there is no other study. coverage: what kernelbench.coverage.table returns.
+    defects: what the gate found, a line each; with any the paper is a draft. A name that the data do not have raises
+    InputError: nothing is ever rendered as empty.
     """
     of_start = [machine for machine in machines if machine["start_pairs"]]
     of_protocol = [machine for machine in machines if machine["flushes"] or machine["traces"]]
-    shown = [machine for machine in machines if machine not in (*of_start, *of_protocol)] or machines
+    of_kernels = [machine for machine in machines if machine["libraries"]]
+    shown = [machine for machine in machines if machine not in (*of_start, *of_protocol, *of_kernels)] or machines
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(text.parent),
         undefined=jinja2.StrictUndefined,
@@ -46,6 +48,7 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
             machines=_named(shown),
             start_studies=_named(of_start),
             protocol_studies=_named(of_protocol),
+            kernel_studies=_named(of_kernels),
             published=published,
             coverage=coverage,
             defects=defects,

@@ -24,6 +24,8 @@ SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
+# What a target compares a mode with besides other modes: the rate of the study's fastest copy or matrix product.
+LIMIT = "limit"
 # Keys of a mode's entry that say how its jobs are run, not what is run; where it runs; and what it is compared with.
 PROCESS_KEYS = ("start", "timeout")
 PLAN_KEYS = ("only", "diagnoses")
@@ -80,6 +82,7 @@ class Study:
             validate(layer, SCHEMA, "config")
             _check_ops(layer)
         _check_only(own)
+        _check_targets(own)
         self.recorded = config.get("recorded", [])
         self.draft = config.get("draft", False)
         self.verify = config.get("verify")
@@ -328,6 +331,21 @@ def _check_only(config: dict) -> None:
             require_known(f"config: modes.{mode}.only", op, config["ops"])
             for size in sizes:
                 require_known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
+
+
+def _check_targets(config: dict) -> None:
+    """Raise InputError where the targets name what there is not."""
+    targets = config.get("targets", {"ratios": []})
+    if targets["ratios"]:
+        require_known("config: targets.mode", targets["mode"], config["modes"])
+    for target in targets["ratios"]:
+        for op in target["ops"]:
+            require_known("config: targets.ratios.ops", op, config["ops"])
+            for size in target.get("sizes", []):
+                known = list(map(str, config["ops"][op]["sizes"]))
+                require_known(f"config: targets.ratios.sizes of {op}", str(size), known)
+        for of in target["of"]:
+            require_known("config: targets.ratios.of", of, [LIMIT, *config["modes"]])
 
 
 def _only_there(entry: dict, ops: dict) -> dict:

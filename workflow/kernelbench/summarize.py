@@ -16,7 +16,8 @@ from kernelbench import jobs, statistics
 from kernelbench.causes import DECIDED, UNEXPLAINED, Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
-from kernelbench.study import CONTROL, TWIN, cells_of, diagnosed, modes_of
+from kernelbench.study import CONTROL, LIMIT, TWIN, cells_of, diagnosed, modes_of
+from kernelbench.targets import judged
 from kernelbench.traces import traces
 
 # The metrics that speedups exist for, with the unit of their samples.
@@ -133,6 +134,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "payback": _plain(_paybacks(data)),
         "traces": traces(data.jobs),
         "jobs": jobs.about(data.jobs),
+        "targets": judged(data.study, lambda row, of: _ratios(data, ceilings, row, of)),
         "summary": _plain(summary),
         "speedups": _plain(speedups),
     }
@@ -283,6 +285,16 @@ def pairs_of(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | 
         return None
     pairs = (other - own).dropna()
     return pairs if len(pairs) else None
+
+
+def _ratios(data: Data, ceilings: dict, row: tuple, of: str) -> pd.Series | None:
+    """Return by repeat how much of a mode's speed a row has, or of the machine's limit, as logs; None without both."""
+    if row not in data.status:
+        return None
+    if of != LIMIT:
+        return pairs_of(data, row, of, data.device_metric) if (*row[:3], of) in data.status else None
+    values = data.values(row, data.device_metric)
+    return None if values is None else _rates(data, row, values, ceilings).get("roofline")
 
 
 def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric: str):
