@@ -64,7 +64,7 @@ BAD = {
     "misspelt workload": ({"ops.sofmax": {"sizes": [8]}}, "workload sofmax is not known (did you mean softmax?)"),
     "misspelt mode": ({"ops.copy.modes": ["eagre"]}, "ops.copy.modes: eagre is not known (did you mean eager?)"),
     "misspelt baseline": ({"baselines": ["compil"]}, "baselines: compil is not known (did you mean compile?)"),
-    "misspelt runner": ({"modes.triton.runner": "kernle"}, '"kernle" is not allowed (did you mean kernel?)'),
+    "misspelt runner": ({"modes.triton.runner": "kernle"}, "runner kernle is not known (did you mean kernel?)"),
     "misspelt dtype": ({"dtypes": ["flaot16"]}, 'dtypes.0: "flaot16" is not allowed (did you mean float16?)'),
     "size 0": ({"ops.matmul.sizes": [0]}, "ops.matmul.sizes: size 0 is not allowed; allowed: an integer of at least 1"),
     "size as text": ({"ops.matmul.sizes": ["big"]}, "ops.matmul.sizes: size big is not allowed"),

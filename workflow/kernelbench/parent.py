@@ -20,8 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernelbench import supervise
-from kernelbench.harness import child, record
-from kernelbench.harness.modes import IMPORTS
+from kernelbench.harness import child, modes, record
 from kernelbench.start import MESSAGE_BYTES, key, open_run
 
 # What a request says.
@@ -58,7 +57,7 @@ def main() -> None:
 
 def _import() -> None:
     """Import what any mode needs; what a fork cannot carry over ends the parent with a line that names it."""
-    for module in dict.fromkeys((*(name for names in IMPORTS.values() for name in names), *OTHERS)):
+    for module in dict.fromkeys((*modes.common_imports(), *OTHERS)):
         if find_spec(module.partition(".")[0]):  # A missing package is the mode's to report.
             import_module(module)
     record.validator()  # Each job would make its own.

@@ -15,7 +15,7 @@ import yaml
 
 from kernelbench import machine
 from kernelbench.errors import InputError, nearest
-from kernelbench.harness import workloads
+from kernelbench.harness import modes, plugins, workloads
 from kernelbench.harness.provenance import ROOT
 from kernelbench.harness.workload import Workload
 from kernelbench.harness.workload import build as build_workload
@@ -181,11 +181,15 @@ class Study:
         return self.modes[job.mode].get("timeout", self.config["timeout"])
 
     def sources(self, job: Job) -> list[str]:
-        """Return the files whose change re-measures `job`: harness, the op's workload, its kernel if it runs one."""
+        """Return the files whose change re-measures `job`: harness, workload, runner, and the kernel if it runs one."""
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
-        files = [*self._harness, f"{HARNESS.as_posix()}/workloads/{name}.py"]
+        runner = self.modes[job.mode]["runner"]
+        files = [
+            *self._harness,
+            *(f"{HARNESS.as_posix()}/{kind}.py" for kind in (f"workloads/{name}", f"runners/{runner}")),
+        ]
         kernel = Path("kernels", f"{name}.py")
-        if self.modes[job.mode]["runner"] == "kernel" and (ROOT / kernel).exists():
+        if runner == "kernel" and (ROOT / kernel).exists():
             files.append(kernel.as_posix())
         return files
 
@@ -313,15 +317,20 @@ def _check_ops(config: dict) -> None:
 
 
 def _check_passed(mode: str, entry: dict) -> None:
-    """Raise InputError where a mode has a key that its runner does not know, or lacks the one that it needs."""
-    runner, passed = entry["runner"], [key for key in entry if key not in ("runner", *MEASURE_KEYS)]
-    needed = ["library"] if runner == "library" else []
-    wrong = [key for key in passed if (key == "library" if runner == "compile" else key not in needed)]
-    if wrong:
-        allowed = ", ".join([*needed, *MEASURE_KEYS])
-        raise InputError(f"config: modes.{mode}: {wrong[0]} is not known to the runner {runner}; allowed: {allowed}")
-    if needed and not passed:
-        raise InputError(f"config: modes.{mode}: library is missing; allowed: the name of a library")
+    """Raise InputError where a mode has a key that its runner does not know, or lacks one that it needs."""
+    try:
+        runner = modes.runner_of(entry)
+    except InputError as error:
+        raise InputError(f"config: modes.{mode}: {error}") from None
+    for key in entry:
+        if key not in ("runner", *runner.options, *MEASURE_KEYS):
+            allowed = ", ".join([*runner.options, *MEASURE_KEYS])
+            raise InputError(
+                f"config: modes.{mode}: {key} is not known to the runner {entry['runner']}; allowed: {allowed}"
+            )
+    for key in runner.needed:
+        if key not in entry:
+            raise InputError(f"config: modes.{mode}: {key} is missing; allowed: the name of a {key}")
 
 
 def _check_only(config: dict) -> None:
@@ -384,7 +393,7 @@ def _libraries(op: str, entry: dict) -> tuple[str, ...]:
 
 def _class(op: str, entry: dict) -> type:
     try:
-        return workloads.load(_workload_name(op, entry))
+        return plugins.load(workloads, "workload", _workload_name(op, entry))
     except InputError as error:
         raise InputError(f"config: ops.{op}: {error}") from None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from kernelbench.harness import accuracy, caches, compiler, modes, profiler, provenance, timers, workloads
+from kernelbench.harness import accuracy, caches, compiler, modes, plugins, profiler, provenance, timers, workloads
 from kernelbench.harness.record import VERSION
 from kernelbench.harness.workload import Unsupported, Workload
 from kernelbench.harness.workload import build as build_workload
@@ -150,8 +150,9 @@ class _Job:
             record["generated_code"] = caches.generated_code(root)
         if mode["runner"] == "compile":
             record["compile"] = compiler.observe()
-        if "library" in mode:
-            record["library"] = modes.versions(mode)
+        versions = modes.versions(mode)
+        if versions:
+            record["library"] = versions
         if self.on_gpu and self.settings["repeat"] == 0:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
@@ -179,7 +180,7 @@ class _Job:
         """Make the inputs of both seeds and record what they are; the same for all modes of a cell and repeat."""
         settings, record = self.settings, self.record
         parameters = dict(settings["workload"])
-        workload = build_workload(workloads.load(parameters.pop("name")), parameters)
+        workload = build_workload(plugins.load(workloads, "workload", parameters.pop("name")), parameters)
         dtype, size = getattr(self.torch, settings["dtype"]), settings["size"]
         cell = (settings["seed"], settings["op"], settings["dtype"], size, settings["repeat"])
         record["seeds"] = [accuracy.seed_of(*cell, index) for index in range(2)]

@@ -1,0 +1,28 @@
+"""torch.compile."""
+
+from kernelbench.harness.runner import Runner
+
+PASSED = ("backend", "mode", "dynamic", "fullgraph")
+
+
+class Compile(Runner):
+    options = (*PASSED, "skip_guards", "static_inputs")
+    # Those that a compilation imports only when it needs them among them.
+    imports = (
+        "torch",
+        "torch._dynamo",
+        "torch._inductor.compile_fx",
+        "torch._inductor.codegen.triton",
+        "torch._inductor.cudagraph_trees",
+        "torch._inductor.fx_passes.post_grad",
+        "torch.distributed.tensor",
+        "triton.compiler",
+    )
+
+    def build(self, workload, options):
+        import torch
+
+        return torch.compile(workload.call, **{key: value for key, value in options.items() if key in PASSED})
+
+
+RUNNER = Compile()
