@@ -65,7 +65,11 @@ BAD = {
     "misspelt mode": ({"ops.copy.modes": ["eagre"]}, "ops.copy.modes: eagre is not known (did you mean eager?)"),
     "misspelt baseline": ({"baselines": ["compil"]}, "baselines: compil is not known (did you mean compile?)"),
     "misspelt runner": ({"modes.triton.runner": "kernle"}, "runner kernle is not known (did you mean kernel?)"),
-    "misspelt dtype": ({"dtypes": ["flaot16"]}, 'dtypes.0: "flaot16" is not allowed (did you mean float16?)'),
+    "misspelt dtype": ({"dtypes": ["flaot16"]}, "dtypes: flaot16 is not known (did you mean float16?)"),
+    "float8 of an op that has none": (
+        {"ops.softmax.dtypes": ["float8"]},
+        "ops.softmax: dtypes: float8 is not known (did you mean float",
+    ),
     "size 0": ({"ops.matmul.sizes": [0]}, "ops.matmul.sizes: size 0 is not allowed; allowed: an integer of at least 1"),
     "size as text": ({"ops.matmul.sizes": ["big"]}, "ops.matmul.sizes: size big is not allowed"),
     "size without unit": (

@@ -16,8 +16,10 @@ import yaml
 
 from kernelbench import machine
 from kernelbench.errors import InputError
-from kernelbench.harness import accuracy, caches, modes, provenance, record, timers
+from kernelbench.harness import accuracy, caches, modes, provenance, record, runner, timers
+from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.measure import measure
+from kernelbench.harness.program import Program, prepare
 from kernelbench.harness.workloads.attention import Attention
 from kernelbench.harness.workloads.layer_norm import LayerNorm
 from kernelbench.harness.workloads.matmul import Matmul
@@ -177,7 +179,7 @@ def exhausted(x):
     ],
 )
 def test_failures_become_records_without_times(settings, monkeypatch, function, status, reason):
-    monkeypatch.setattr(modes, "build", lambda workload, mode: function)
+    monkeypatch.setattr(modes, "build", lambda program, mode, inputs: function)
     entry = measure(settings())
     assert entry["status"] == status
     assert entry["reason"].startswith(reason)
@@ -205,13 +207,13 @@ def test_a_library_is_measured_in_the_place_of_the_operation(settings, library):
     of = {"name": "attention", "batch": 1, "heads": 2, "head_dim": 16, "causal": True}
     run = {"runner": "library", "library": library}
     entry = measure(settings(op="attention", size="32", workload=of, run=run))
-    assert (entry["status"], entry["library"]) == ("ok", {})
+    assert entry["status"] == "ok" and "library" not in entry, "it is no package of its own"
     assert record.problem(entry) is None
 
 
 @pytest.mark.parametrize(("library", "package"), [("liger", "liger-kernel"), ("quack", "quack-kernels")])
 def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, monkeypatch, library, package):
-    monkeypatch.setattr(modes, "find_spec", lambda name: None)
+    monkeypatch.setattr(runner, "find_spec", lambda name: None)
     entry = measure(settings(run={"runner": "library", "library": library}))
     assert (entry["status"], entry["reason"]) == ("unsupported", f"{package} is not installed; pip install {package}")
 
@@ -223,7 +225,7 @@ def test_a_mode_that_goes_wrong_later_is_caught_after_timing(settings, monkeypat
         calls.append(1)
         return torch.softmax(x, dim=-1) * (1.01 if len(calls) > 8 else 1)
 
-    monkeypatch.setattr(modes, "build", lambda workload, mode: drifting)
+    monkeypatch.setattr(modes, "build", lambda program, mode, inputs: drifting)
     assert measure(settings())["status"] == "incorrect"
 
 
@@ -240,45 +242,46 @@ def test_inputs_are_the_same_for_all_modes_and_differ_between_repeats(settings):
      (Attention(batch=2, heads=3, head_dim=16), "40"), (Attention(tokens=80, heads=3, head_dim=16, causal=True), "40"),
      (Matmul(), "16x96x40")],
 )  # fmt: skip
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_eager_passes_its_own_check_in_chunks_and_whole(workload, size, dtype, monkeypatch):
-    inputs = accuracy.make_inputs(workload, size, dtype, "cpu", seed=3)
-    output = workload.call(*inputs.values())
-    whole = accuracy.check(workload, inputs, output)
+    inputs = accuracy.make_inputs(workload, size, DTYPES[dtype], "cpu", seed=3)
+    program = prepare(workload, size, DTYPES[dtype], "cpu", seed=4)
+    output = program.results(program.function, inputs)
+    whole = accuracy.check(program, inputs, output)
     monkeypatch.setattr(accuracy, "CHUNK_ELEMENTS", 1000)
-    chunked = accuracy.check(workload, inputs, output)
+    chunked = accuracy.check(program, inputs, output)
     assert whole["ok"] and chunked["ok"]
     assert whole["error"] == pytest.approx(chunked["error"], rel=1e-6)
     assert 0 < whole["error"] < 2e-2
 
 
 def test_nan_inf_shape_and_dtype_are_seen():
-    workload = Softmax(rows=4)
-    inputs = accuracy.make_inputs(workload, "8", torch.float32, "cpu", seed=3)
-    right = workload.call(*inputs.values())
+    softmax = Program(Softmax(rows=4))
+    inputs = accuracy.make_inputs(softmax.workload, "8", DTYPES["float32"], "cpu", seed=3)
+    right = softmax.function(*inputs.values())
     for position, value in ((0, float("nan")), (1, float("inf"))):
         bad = right.clone()
         bad[0, position] = value
-        verdict = accuracy.check(workload, inputs, bad)
+        verdict = accuracy.check(softmax, inputs, (bad,))
         assert not verdict["ok"] and "NaN or inf" in verdict["reason"]
-    assert not accuracy.check(workload, inputs, right[:2])["ok"]
-    assert not accuracy.check(workload, inputs, right.double())["ok"]
-    assert not accuracy.check(workload, inputs, torch.zeros_like(right))["ok"]
+    assert not accuracy.check(softmax, inputs, (right[:2],))["ok"]
+    assert not accuracy.check(softmax, inputs, (right.double(),))["ok"]
+    assert not accuracy.check(softmax, inputs, (torch.zeros_like(right),))["ok"]
 
 
 def test_nan_where_eager_has_nan_is_right():
-    workload = Softmax(rows=4)
-    inputs = accuracy.make_inputs(workload, "8", torch.float32, "cpu", seed=3)
+    softmax = Program(Softmax(rows=4))
+    inputs = accuracy.make_inputs(softmax.workload, "8", DTYPES["float32"], "cpu", seed=3)
     inputs["x"][2, 3] = float("nan")
-    assert accuracy.check(workload, inputs, workload.call(*inputs.values()))["ok"]
+    assert accuracy.check(softmax, inputs, (softmax.function(*inputs.values()),))["ok"]
 
 
 def test_at_the_first_call_the_collector_has_nothing_of_the_imports_to_look_through(settings, monkeypatch):
     counts, build = [], modes.build
 
-    def counted(workload, mode):
+    def counted(*given):
         counts.append((gc.get_freeze_count(), len(gc.get_objects())))
-        return build(workload, mode)
+        return build(*given)
 
     monkeypatch.setattr(modes, "build", counted)
     gc.unfreeze()

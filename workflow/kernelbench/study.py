@@ -16,12 +16,12 @@ import yaml
 from kernelbench import machine
 from kernelbench.errors import InputError, nearest
 from kernelbench.harness import modes, plugins, workloads
+from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.provenance import ROOT
 from kernelbench.harness.workload import Workload
 from kernelbench.harness.workload import build as build_workload
 
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
 # What a target compares a mode with besides other modes: the rate of the study's fastest copy or matrix product.
@@ -290,7 +290,11 @@ def _check_ops(config: dict) -> None:
     """Raise InputError for an unknown name, a wrong parameter or an impossible size."""
     for baseline in config["baselines"]:
         require_known("config: baselines", baseline, config["modes"])
+    for dtype in config["dtypes"]:
+        require_known("config: dtypes", dtype, DTYPES)
     for op, entry in config["ops"].items():
+        for dtype in entry.get("dtypes", []):
+            require_known(f"config: ops.{op}.dtypes", dtype, DTYPES)
         for mode in entry.get("modes", []):
             require_known(f"config: ops.{op}.modes", mode, config["modes"])
             library = config["modes"][mode].get("library")
@@ -310,8 +314,11 @@ def _check_ops(config: dict) -> None:
             )
     workloads_of = {op: _workload(op, entry) for op, entry in config["ops"].items()}
     for cell in cells_of(config):
+        workload = workloads_of[cell.op]
+        known = [name for name in DTYPES if (name == "float8") == workload.float8]
+        require_known(f"config: ops.{cell.op}: dtypes", cell.dtype, known)
         try:
-            workloads_of[cell.op].check_size(cell.size, ITEMSIZE[cell.dtype])
+            workload.check_size(cell.size, DTYPES[cell.dtype].itemsize)
         except InputError as error:
             raise InputError(f"config: ops.{cell.op}.sizes: {error}") from None
 

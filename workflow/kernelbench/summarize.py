@@ -46,6 +46,7 @@ NORMAL_MAD = 1.4826
 FLOOR_FACTOR = 10
 PEAKS_NOTE = "two peaks"
 EXACT_NOTE = "the exact interval disagrees"
+OFF_STREAM = "not on PyTorch's stream: it has latency, throughput and first_call"
 ALL = "all"
 WORK = ["work.flops", "work.bytes", "work.bound"]
 
@@ -95,8 +96,9 @@ class Data:
     def status_of(self, row: tuple, metric: str) -> tuple[str, str]:
         """Return (status, reason) of one metric of a (op, dtype, size, mode)."""
         status, reason, _ = self.status[row]
-        if status == "ok" and metric == "graph" and (*row, metric) not in self.logs:
-            return "unsupported", self.no_graph[row]
+        if status == "ok" and (*row, metric) not in self.logs:
+            reason = self.no_graph.get(row) if metric == "graph" else None
+            return "unsupported", reason or OFF_STREAM
         return status, reason
 
     def delta(self, metric: str) -> float:
@@ -208,7 +210,7 @@ def _ceilings(data: Data) -> dict:
         work = data.work.loc[(op, dtype, size)]
         if workload == "copy" and mode == "eager":
             bound, amount = "memory", work["work.bytes"]
-        elif workload == "matmul":
+        elif workload in ("matmul", "scaled_matmul"):
             bound, amount = "compute", work["work.flops"]
         else:
             continue

@@ -7,6 +7,9 @@ the output, and NaN and infinities stand where eager's stand.
 import hashlib
 from math import isfinite
 
+from kernelbench.harness.dtypes import Dtype
+from kernelbench.harness.program import Program
+
 # Elements of a float64 chunk of the reference: 0.5 GiB each for input, output and temporaries.
 CHUNK_ELEMENTS = 2**26
 
@@ -17,21 +20,27 @@ def seed_of(*parts) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def make_inputs(workload, size: str, dtype, device: str, seed: int) -> dict:
+def make_inputs(workload, size: str, dtype: Dtype, device: str, seed: int) -> dict:
     """Return the input tensors by name, N(0, 1) from `seed`: never zeros, which draw less power and run faster."""
     import torch
 
     generator = torch.Generator(device).manual_seed(seed)
-    return {
-        name: torch.randn(shape, dtype=dtype, device=device, generator=generator)
+    storage = getattr(torch, dtype.storage)
+    drawn = storage if storage.itemsize > 1 else torch.float32  # There are no random numbers in float8.
+    inputs = {
+        name: torch.randn(shape, dtype=drawn, device=device, generator=generator).to(storage)
         for name, shape in workload.shapes(size, dtype.itemsize).items()
     }
+    return workload.lay_out(inputs)
 
 
 def _chunks(workload, inputs: dict, output):
     """Yield (slice of the independent dimensions, inputs of that slice in float64), each a bounded amount of memory."""
     import torch
 
+    if not workload.split:
+        yield slice(None), {k: t.to(torch.float64) for k, t in inputs.items()}
+        return
     length = _folded(workload, output).shape[0]
     per_row = max(1, max(t.numel() for t in inputs.values()) // length)
     step = max(1, min(length, CHUNK_ELEMENTS // per_row // 4))
@@ -39,46 +48,67 @@ def _chunks(workload, inputs: dict, output):
     for start in range(0, length, step):
         part = slice(start, start + step)
         split = {k: _folded(workload, inputs[k])[part].to(torch.float64) for k in workload.split}
-        yield part, [whole[k] if k in whole else split[k] for k in inputs]
+        yield part, {k: whole[k] if k in whole else split[k] for k in inputs}
 
 
 def _folded(workload, tensor):
-    """Return a tensor that is split, its independent dimensions made one."""
-    return tensor.flatten(0, workload.independent - 1)
+    """Return a tensor that is split, its independent dimensions made one; of one that is not, all of them."""
+    return tensor.flatten(0, workload.independent - 1) if workload.split else tensor.flatten()
 
 
-def check(workload, inputs: dict, output) -> dict:
-    """Compare `output` with the reference for `inputs`.
+def check(program: Program, inputs: dict, outputs: tuple) -> dict:
+    """Compare `outputs`, the results of a mode for `inputs`, with the float64 reference; the worst of them stands.
 
     Returns {error, eager_error, limit (all relative, dimensionless), special (NaN and inf as in eager's), ok}.
     """
-    import torch
+    eager = program.results(program.function, inputs)
+    for output, theirs in zip(outputs, eager, strict=True):
+        if output.shape != theirs.shape or output.dtype != theirs.dtype:
+            found, wanted = (f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in (output, theirs))
+            return {"ok": False, "reason": f"output is {found}, eager's is {wanted}"}
+    exact, workload = program.exact(), program.workload
+    sums = [_Sums(output) for output in outputs]
+    for part, chunk in _chunks(workload, inputs, outputs[0]):
+        references = exact.results(exact.function, chunk)
+        for found, *tensors, reference in zip(sums, outputs, eager, references, strict=True):
+            own, theirs = (_folded(workload, tensor)[part] for tensor in tensors)
+            found.add(own, theirs, reference.reshape(own.shape))
+    return worst([found.verdict() for found in sums])
 
-    eager = workload.call(*inputs.values())
-    if output.shape != eager.shape or output.dtype != eager.dtype:
-        return {
-            "ok": False,
-            "reason": f"output is {tuple(output.shape)} {output.dtype}, eager's is {tuple(eager.shape)} {eager.dtype}",
-        }
-    sums = torch.zeros(3, dtype=torch.float64, device=output.device)
-    special = True
-    for part, chunk in _chunks(workload, inputs, output):
-        reference = workload.call(*chunk)
-        own, theirs = (_folded(workload, tensor)[part] for tensor in (output, eager))
-        finite = theirs.isfinite()
-        odd = [torch.where(tensor.isfinite(), 0, tensor) for tensor in (own, theirs)]
-        special &= bool(torch.isclose(*odd, equal_nan=True).all())
-        reference = torch.where(finite, reference, 0)
+
+def worst(checks: list[dict]) -> dict:
+    """Return the worst of several verdicts."""
+    return max(checks, key=lambda check: (not check["ok"], check.get("error") or 0))
+
+
+class _Sums:
+    """Sums of squares, over chunks, of what an output and eager's are off the reference, and of the reference."""
+
+    def __init__(self, output):
+        import torch
+
+        self.torch = torch
+        self.rounding = torch.finfo(output.dtype).eps / 2
+        self.squares = torch.zeros(3, dtype=torch.float64, device=output.device)
+        self.special = True
+
+    def add(self, own, theirs, reference) -> None:
+        where, finite = self.torch.where, theirs.isfinite()
+        odd = [where(tensor.isfinite(), 0, tensor) for tensor in (own, theirs)]
+        self.special &= bool(self.torch.isclose(*odd, equal_nan=True).all())
+        reference = where(finite, reference, 0)
         for i, tensor in enumerate((own, theirs)):
-            sums[i] += (torch.where(finite, tensor, 0).to(torch.float64) - reference).square().sum()
-        sums[2] += reference.square().sum()
-    error, eager_error = (sums[:2] / sums[2]).sqrt().tolist()
-    limit = 2 * eager_error + torch.finfo(output.dtype).eps / 2
-    # Written so that a NaN error never passes.
-    ok = special and error <= limit
-    error = error if isfinite(error) else None  # JSON knows no NaN.
-    verdict = {"error": error, "eager_error": eager_error, "limit": limit, "special": special, "ok": ok}
-    if not ok:
-        where = "" if special else "; NaN or inf in other places than eager's"
-        verdict["reason"] = f"relative error {error}, allowed {limit:.3g}{where}"
-    return verdict
+            self.squares[i] += (where(finite, tensor, 0).to(self.torch.float64) - reference).square().sum()
+        self.squares[2] += reference.square().sum()
+
+    def verdict(self) -> dict:
+        error, eager_error = (self.squares[:2] / self.squares[2]).sqrt().tolist()
+        limit = 2 * eager_error + self.rounding
+        # Written so that a NaN error never passes.
+        ok = self.special and error <= limit
+        error = error if isfinite(error) else None  # JSON knows no NaN.
+        verdict = {"error": error, "eager_error": eager_error, "limit": limit, "special": self.special, "ok": ok}
+        if not ok:
+            where = "" if self.special else "; NaN or inf in other places than eager's"
+            verdict["reason"] = f"relative error {error}, allowed {limit:.3g}{where}"
+        return verdict

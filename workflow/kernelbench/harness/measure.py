@@ -18,8 +18,11 @@ from statistics import median
 from time import perf_counter
 
 from kernelbench.harness import accuracy, caches, compiler, modes, plugins, profiler, provenance, timers, workloads
+from kernelbench.harness.dtypes import DTYPES
+from kernelbench.harness.program import Program, prepare
 from kernelbench.harness.record import VERSION
-from kernelbench.harness.workload import Unsupported, Workload
+from kernelbench.harness.runner import Runner
+from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workload import build as build_workload
 
 MIB = 2**20
@@ -92,6 +95,9 @@ class _Job:
         self.began = perf_counter()
         self.settings, self.publish = settings, publish
         self.on_gpu = settings["device"] == "cuda"
+        self.runner = modes.runner_of(settings["run"])
+        # What is not on PyTorch's stream has neither its events nor its allocator.
+        self.on_stream = self.on_gpu and self.runner.within_torch
         self.record = _blank(settings, place)
 
     @contextmanager
@@ -123,28 +129,29 @@ class _Job:
             record["gpu_before"] = provenance.gpu_state()
         self.prepare()
         with self.phase("inputs"):
-            workload, inputs = self.inputs()
+            program, inputs = self.inputs()
             held = self.torch.cuda.memory_allocated() if self.on_gpu else 0
             if mode.get("static_inputs"):
                 modes.mark_static(inputs)
-        synchronize = timers.synchronizer(self.settings["device"])
+        synchronize = self.runner.synchronizer(self.settings["device"])
         with self.phase("first_call"):
-            function = modes.build(workload, mode)
-            call = partial(function, *inputs[0].values())
+            tensors = tuple(inputs[0].values())
+            function = modes.build(program, mode, tensors)
+            call = partial(program.around(function), *tensors)
             record["samples"]["first_call"] = _samples("s", [timers.wall(call, synchronize)])
         if mode.get("skip_guards"):
             modes.skip_guards()
-        if self.on_gpu:
+        if self.on_stream:
             with self.phase("memory"):
                 record["memory"] = _memory(call, synchronize, held)
                 record["samples"]["peak_memory"] = _samples("MiB", [record["memory"]["peak"] / MIB])
         with self.phase("checks"):
-            checks = [_check(workload, function, given) for given in inputs]
+            checks = [_check(program, self.runner, function, given) for given in inputs]
         if all(check["ok"] for check in checks):
             self.warm_up(call, synchronize, sampling)
             self.time(call, synchronize, sampling)
             with self.phase("checks"):
-                checks += [_check(workload, function, given) for given in inputs]
+                checks += [_check(program, self.runner, function, given) for given in inputs]
         record["accuracy"] = _judge(checks)
         if mode["runner"] != "eager":
             record["generated_code"] = caches.generated_code(root)
@@ -171,22 +178,26 @@ class _Job:
             torch.set_num_threads(self.settings["threads"])
             random.seed(self.settings["seed"])
             torch.manual_seed(self.settings["seed"])
+            dtype = DTYPES[self.settings["dtype"]]
+            dtype.apply()
             _freeze()
             if self.on_gpu:
                 torch.cuda.init()  # It says itself if there is no GPU; is_available would ask NVML for all of them.
                 timers.synchronizer("cuda")()
+            dtype.require(self.settings["dtype"], self.settings["device"])
 
-    def inputs(self) -> tuple[Workload, list[dict]]:
-        """Make the inputs of both seeds and record what they are; the same for all modes of a cell and repeat."""
+    def inputs(self) -> tuple[Program, list[dict]]:
+        """Make weights, and the inputs of both seeds, and record what they are; the same for all modes of a repeat."""
         settings, record = self.settings, self.record
         parameters = dict(settings["workload"])
         workload = build_workload(plugins.load(workloads, "workload", parameters.pop("name")), parameters)
-        dtype, size = getattr(self.torch, settings["dtype"]), settings["size"]
+        dtype, size, device = DTYPES[settings["dtype"]], settings["size"], settings["device"]
         cell = (settings["seed"], settings["op"], settings["dtype"], size, settings["repeat"])
         record["seeds"] = [accuracy.seed_of(*cell, index) for index in range(2)]
-        inputs = [accuracy.make_inputs(workload, size, dtype, settings["device"], seed) for seed in record["seeds"]]
+        program = prepare(workload, size, dtype, device, accuracy.seed_of(*cell, "weights"))
+        inputs = [accuracy.make_inputs(workload, size, dtype, device, seed) for seed in record["seeds"]]
         record["inputs"] = {
-            name: {"shape": list(t.shape), "stride": list(t.stride()), "dtype": settings["dtype"]}
+            name: {"shape": list(t.shape), "stride": list(t.stride()), "dtype": str(t.dtype).removeprefix("torch.")}
             for name, t in inputs[0].items()
         }
         record["work"] = {
@@ -194,7 +205,7 @@ class _Job:
             "bytes": workload.necessary_bytes(size, dtype.itemsize),
             "bound": workload.bound,
         }
-        return workload, inputs
+        return program, inputs
 
     def warm_up(self, call: Callable, synchronize: Callable, sampling: dict) -> None:
         """Call until the times agree."""
@@ -206,7 +217,7 @@ class _Job:
         """Run the timers of the device; the GPU's state is read while it still is that of the timers."""
         record = self.record
         with self.phase("timers"):
-            device = timers.DeviceTimer() if self.on_gpu else None
+            device = timers.DeviceTimer() if self.on_stream else None
             series = {}
             # Those that load the device with many calls at once come last: they heat it. They come one by one, the one
             # that some modes do not have at the end, so that the load before each is the same for all modes.
@@ -225,15 +236,16 @@ class _Job:
                 calls = timers.batch(median(series["latency"][0]), timers.TRACE_BATCH)
                 state = provenance.gpu_load if self.on_gpu else dict
                 record["trace"] = timers.trace(call, synchronize, calls, seconds, state)
-        if self.on_gpu:
+        if self.on_stream:
             record["delay"] = {"cycles": device.cycles, "redone": device.redone}
+        if self.on_gpu:
             record["gpu_after"] = provenance.gpu_state()
             record["suspect"] = provenance.suspect(record["gpu_before"], record["gpu_after"])
 
     def single(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
         """Return the timers that wait for each call."""
-        chosen = [timers.latency(call, synchronize, apart=self.on_gpu)]
-        if self.on_gpu:
+        chosen = [timers.latency(call, synchronize, apart=self.on_stream)]
+        if self.on_stream:
             self.record["floors"] = device.floors(self.settings["sampling"]["min_samples"])
             flush = self.settings["run"].get("flush", "read")
             chosen += [timers.event(call, synchronize), device.device(call, flush)]
@@ -248,7 +260,7 @@ class _Job:
 
     def graph(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
         """Return the timer of a captured graph of calls, where there is one."""
-        if not self.on_gpu:
+        if not self.on_stream:
             return []
         replay, self.record["graph"] = self.captured(call)
         return [device.graph(replay)] if replay else []
@@ -294,15 +306,13 @@ def _memory(call, synchronize, held: int) -> dict[str, int]:
     return {"inputs": held, "peak": peak - held + pools, "between_calls": between - held + pools, "graph_pools": pools}
 
 
-def _check(workload: Workload, function, inputs: dict) -> dict:
-    # A clone: a mode with CUDA graphs overwrites its output at the next call.
-    return accuracy.check(workload, inputs, function(*inputs.values()).clone())
+def _check(program: Program, runner: Runner, function: Callable, inputs: dict) -> dict:
+    return accuracy.check(program, inputs, program.results(lambda *given: runner.tensor(function(*given)), inputs))
 
 
 def _judge(checks: list[dict]) -> dict:
     """Return the worst of the checks (two seeds before and, if those passed, after timing) with their number."""
-    worst = max(checks, key=lambda check: (not check["ok"], check.get("error") or 0))
-    return {**worst, "checks": len(checks)}
+    return {**accuracy.worst(checks), "checks": len(checks)}
 
 
 def _samples(unit: str, values: list[float], flags: list[str] | None = None) -> dict:

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from kernelbench.harness import plugins, runners
+from kernelbench.harness.program import Program
 from kernelbench.harness.runner import Runner
-from kernelbench.harness.workload import Workload
+from kernelbench.harness.workload import Unsupported
 
 
 def runner_of(mode: dict) -> Runner:
@@ -34,15 +35,19 @@ def versions(mode: dict) -> dict[str, str]:
     return runner_of(mode).versions(options_of(mode))
 
 
-def build(workload: Workload, mode: dict) -> Callable:
-    """Return the function that runs `workload` in `mode` (a mode's config entry).
+def build(program: Program, mode: dict, inputs: tuple) -> Callable:
+    """Return what runs `program` in `mode` (a mode's config entry); `inputs` are the tensors of the first call.
 
     Raises Unsupported where the mode cannot run the operation or a package is missing.
     """
     runner, options = runner_of(mode), options_of(mode)
     for package in runner.packages(options):
         package.require()
-    return runner.build(workload, options)
+    if not runner.within_torch and (program.workload.trains or program.autocast):
+        what = "a training step" if program.workload.trains else "torch.autocast"
+        raise Unsupported(f"{mode['runner']} leaves PyTorch for the forward pass; {what} does not reach it")
+    with program.casting():
+        return runner.build(program, options, inputs)
 
 
 def mark_static(inputs: list[dict]) -> None:

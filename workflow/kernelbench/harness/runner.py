@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 
-from kernelbench.harness.workload import Unsupported, Workload
+from kernelbench.harness import timers
+from kernelbench.harness.program import Program
+from kernelbench.harness.workload import Unsupported
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Runner:
     # The keys of a mode's entry that it knows, and those that it needs.
     options: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
+    # Whether what it builds is part of PyTorch: runs on its stream, under its autocast, and has a backward pass.
+    within_torch = True
     # The modules of the environment whose import would otherwise fall into the first call.
     imports: tuple[str, ...] = ("torch",)
 
@@ -37,12 +41,20 @@ class Runner:
         """Return the packages besides those of the environment that it needs."""
         return ()
 
-    def build(self, workload: Workload, options: dict) -> Callable:
-        """Return the function that runs `workload`; raise Unsupported where it cannot.
+    def build(self, program: Program, options: dict, inputs: tuple) -> Callable:
+        """Return what runs in the place of `program.function`, with its signature; raise Unsupported where it cannot.
 
-        options: those of `options` that the mode's entry has.
+        options: those of `options` that the mode's entry has; inputs: the tensors that it will be called with first.
         """
         raise NotImplementedError
+
+    def synchronizer(self, device: str) -> Callable[[], None]:
+        """Return what waits until a call is done on `device`."""
+        return timers.synchronizer(device)
+
+    def tensor(self, output):
+        """Return what a call returned as a tensor of PyTorch."""
+        return output
 
     def versions(self, options: dict) -> dict[str, str]:
         """Return the version of each of `packages`, by its name."""

@@ -28,14 +28,17 @@ class Workload:
 
     # "memory" or "compute": which ceiling of the machine the operation can at best reach.
     bound = "memory"
-    # The inputs that are split, like the output, when the reference is made in chunks; and how many of their leading
-    # dimensions count things that do not depend on one another.
+    # The inputs that are split, like the output, when the reference is made in chunks, none for one that is made whole;
+    # and how many of their leading dimensions count things that do not depend on one another.
     split = ("x",)
     independent = 1
     # Parameters of which a config gives one at most.
     either = ()
     # The kernels of other libraries that `library` returns, by the name that a mode gives them.
     libraries = ()
+    # Whether `call` takes float8, and nothing else; and whether a step changes weights.
+    float8 = False
+    trains = False
 
     def shapes(self, size: str, itemsize: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each input tensor, in the order in which `call` takes them.
@@ -47,6 +50,21 @@ class Workload:
     def call(self, *inputs):
         """Compute the operation the way a PyTorch user writes it; this is what is compiled."""
         raise NotImplementedError
+
+    def lay_out(self, inputs: dict) -> dict:
+        """Return the inputs, tensors by name, with the strides that `call` wants them to have."""
+        return inputs
+
+    def step(self, function: Callable, module) -> Callable:
+        """Return what is timed: by default `function`, what a mode made of `call` or of a model's `module`, itself."""
+        return function
+
+    def judged(self, output, module) -> tuple:
+        """Return the tensors that are compared with eager's, of what a step returned and left in `module`.
+
+        A clone: a mode with CUDA graphs overwrites its output at the next call.
+        """
+        return (output.clone(),)
 
     def kernel(self) -> Callable:
         """Return the hand-written kernel with the signature of `call`; raise Unsupported where none exists."""

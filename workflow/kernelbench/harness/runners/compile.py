@@ -19,10 +19,10 @@ class Compile(Runner):
         "triton.compiler",
     )
 
-    def build(self, workload, options):
+    def build(self, program, options, inputs):
         import torch
 
-        return torch.compile(workload.call, **{key: value for key, value in options.items() if key in PASSED})
+        return torch.compile(program.function, **{key: value for key, value in options.items() if key in PASSED})
 
 
 RUNNER = Compile()

@@ -4,8 +4,8 @@ from kernelbench.harness.runner import Runner
 
 
 class Eager(Runner):
-    def build(self, workload, options):
-        return workload.call
+    def build(self, program, options, inputs):
+        return program.function
 
 
 RUNNER = Eager()

@@ -6,9 +6,9 @@ from kernelbench.harness.runner import Package, Runner
 class Kernel(Runner):
     imports = ("torch", "triton", "triton.compiler")
 
-    def build(self, workload, options):
+    def build(self, program, options, inputs):
         Package("triton", "triton").require()
-        return workload.kernel()
+        return program.workload.kernel()
 
 
 RUNNER = Kernel()

@@ -14,8 +14,8 @@ class Library(Runner):
         name = options["library"]
         return (PACKAGES[name],) if name in PACKAGES else ()
 
-    def build(self, workload, options):
-        return workload.library(options["library"])
+    def build(self, program, options, inputs):
+        return program.workload.library(options["library"])
 
 
 RUNNER = Library()

@@ -1,0 +1,75 @@
+"""A workload made ready for one job: what a mode transforms, what stays around it, and what is compared of it."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+from kernelbench.harness.dtypes import Dtype
+from kernelbench.harness.model import Model
+from kernelbench.harness.workload import Workload
+
+
+@dataclass(frozen=True)
+class Program:
+    """A workload, the module with its weights if it has any, and the state that they begin with if they change.
+
+    autocast: the dtype of torch.autocast around the forward pass on `device`, empty without.
+    """
+
+    workload: Workload
+    module: object = None
+    begin: dict | None = None
+    autocast: str = ""
+    device: str = "cpu"
+
+    @property
+    def function(self) -> Callable:
+        """What a mode transforms: the module of a model, the call of any other workload."""
+        return self.workload.call if self.module is None else self.module
+
+    def casting(self):
+        """Return the context of the forward pass."""
+        import torch
+
+        return torch.autocast(self.device, getattr(torch, self.autocast)) if self.autocast else nullcontext()
+
+    def around(self, function: Callable) -> Callable:
+        """Return what is timed where a mode made `function` of `self.function`: that, within what is around it."""
+        return self.workload.step(self._cast(function) if self.autocast else function, self.module)
+
+    def _cast(self, function: Callable) -> Callable:
+        def forward(*inputs):
+            with self.casting():
+                return function(*inputs)
+
+        return forward
+
+    def results(self, function: Callable, inputs: dict) -> tuple:
+        """Return the tensors that `function` is judged by, of a call that begins with the weights as they were made."""
+        if self.begin is not None:
+            self.module.load_state_dict(self.begin)
+        return self.workload.judged(self.around(function)(*inputs.values()), self.module)
+
+    def exact(self) -> "Program":
+        """Return the same in float64, with the same weights."""
+        if self.module is None:
+            return replace(self, autocast="")
+        module = deepcopy(self.module).double()
+        begin = None if self.begin is None else {name: weight.double() for name, weight in self.begin.items()}
+        return replace(self, module=module, begin=begin, autocast="")
+
+
+def prepare(workload: Workload, size: str, dtype: Dtype, device: str, seed: int) -> Program:
+    """Return the program of a cell; the weights of a model follow from `seed` alone, on a kind of device."""
+    import torch
+
+    if not isinstance(workload, Model):
+        return Program(workload, autocast=dtype.autocast, device=device)
+    devices = [torch.cuda.current_device()] if device == "cuda" else []
+    with torch.random.fork_rng(devices), torch.device(device):
+        torch.manual_seed(seed)
+        module = workload.module(size).to(getattr(torch, dtype.storage))
+    module.train(workload.trains).requires_grad_(workload.trains)
+    begin = deepcopy(module.state_dict()) if workload.trains else None
+    return Program(workload, module, begin, dtype.autocast, device)

@@ -1,0 +1,45 @@
+"""A training step of a stack of GPT-style decoder blocks: forward, backward, optimizer; a size being its layers."""
+
+from dataclasses import dataclass
+
+from kernelbench.harness.workloads.gpt import Gpt
+
+
+@dataclass(frozen=True)
+class GptTraining(Gpt):
+    """x, target: (batch, sequence, width). A mode transforms the forward pass, as a user does; the rest is eager's.
+
+    What is compared is the loss, and all gradients as one vector: the key's bias has none but rounding.
+    """
+
+    trains = True
+    split = ()
+
+    def shapes(self, size, itemsize):
+        shapes = super().shapes(size, itemsize)
+        return {**shapes, "target": shapes["x"]}
+
+    def output_shape(self, size, itemsize):
+        return (1,)
+
+    def step(self, function, module):
+        import torch
+
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
+
+        def call(x, target):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(function(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return call
+
+    def judged(self, output, module):
+        import torch
+
+        return output.detach().clone(), torch.cat([weight.grad.flatten() for weight in module.parameters()])
+
+
+WORKLOAD = GptTraining

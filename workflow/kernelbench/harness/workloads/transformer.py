@@ -1,0 +1,29 @@
+"""PyTorch's own transformer encoder, a size being the tokens of a sequence."""
+
+from dataclasses import dataclass
+
+from kernelbench.harness.model import Model
+from kernelbench.harness.workload import length
+
+
+@dataclass(frozen=True)
+class Transformer(Model):
+    """x: (batch, size, width), the output as well; `forward` is the width of the layers' hidden part."""
+
+    batch: int = 2
+    width: int = 256
+    heads: int = 4
+    layers: int = 2
+    forward: int = 1024
+
+    def shapes(self, size, itemsize):
+        return {"x": (self.batch, length(size), self.width)}
+
+    def module(self, size):
+        from torch import nn
+
+        layer = nn.TransformerEncoderLayer(self.width, self.heads, self.forward, dropout=0.0, batch_first=True)
+        return nn.TransformerEncoder(layer, self.layers)
+
+
+WORKLOAD = Transformer
