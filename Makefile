@@ -1,5 +1,6 @@
 # make          set up .venv from the lock           make test    lint and run all tests
 # make paper    measure and build the paper          make clean   remove .venv and what was built
+# make runtimes add ONNX Runtime and JAX
 #
 # PYTHON=python3.12 names the Python that .venv is made with, VENV=path another place for it.
 
@@ -9,7 +10,7 @@ VENV ?= .venv
 # Prefixing the recipes, and not the whole Makefile: set-up must use the user's Python, not .venv's.
 IN_VENV = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: setup paper test clean help
+.PHONY: setup paper runtimes test clean help
 
 setup: $(VENV)/.installed
 
@@ -21,6 +22,10 @@ $(VENV)/.installed: envs/requirements.txt envs/constraints-cuda.txt envs/install
 
 paper: setup
 	$(IN_VENV) snakemake --cores 1 --resources gpu=1
+
+# What modes of other runtimes need besides the lock; without it they are unsupported.
+runtimes: setup
+	$(IN_VENV) python -m pip install -q -r envs/runtimes.txt
 
 test: setup
 	$(IN_VENV) ruff check

@@ -187,3 +187,15 @@ def test_a_job_that_the_study_does_not_have_is_named(gpu_study):
         gpu_study.job("matmul", "float16", "1000", "eager", 0)
     with pytest.raises(InputError, match=r"op: matmull is not known \(did you mean matmul\?\)"):
         gpu_study.job("matmull", "float16", "512", "eager", 0)
+
+
+def test_a_workload_that_builds_on_another_depends_on_both(monkeypatch):
+    study = study_with(
+        monkeypatch,
+        ops={"gpt_training": {"sizes": [1]}},
+        dtypes=["bfloat16"],
+        modes={"eager": {"runner": "eager"}},
+        baselines=["eager"],
+    )
+    sources = study.sources(study.jobs[0])
+    assert {Path(s).name for s in sources if "workloads/" in s} == {"gpt.py", "gpt_training.py"}

@@ -183,11 +183,10 @@ class Study:
     def sources(self, job: Job) -> list[str]:
         """Return the files whose change re-measures `job`: harness, workload, runner, and the kernel if it runs one."""
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
+        classes = (of.__module__.split(".") for of in type(self.workloads[job.cell.op]).__mro__)
+        bases = [f"workloads/{module[-1]}" for module in classes if "workloads" in module]
         runner = self.modes[job.mode]["runner"]
-        files = [
-            *self._harness,
-            *(f"{HARNESS.as_posix()}/{kind}.py" for kind in (f"workloads/{name}", f"runners/{runner}")),
-        ]
+        files = [*self._harness, *(f"{HARNESS.as_posix()}/{file}.py" for file in (*bases, f"runners/{runner}"))]
         kernel = Path("kernels", f"{name}.py")
         if runner == "kernel" and (ROOT / kernel).exists():
             files.append(kernel.as_posix())

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -97,7 +95,7 @@ class _Job:
         self.on_gpu = settings["device"] == "cuda"
         self.runner = modes.runner_of(settings["run"])
         # What is not on PyTorch's stream has neither its events nor its allocator.
-        self.on_stream = self.on_gpu and self.runner.within_torch
+        self.on_stream = self.on_gpu and self.runner.on_stream
         self.record = _blank(settings, place)
 
     @contextmanager
@@ -155,11 +153,8 @@ class _Job:
         record["accuracy"] = _judge(checks)
         if mode["runner"] != "eager":
             record["generated_code"] = caches.generated_code(root)
-        if mode["runner"] == "compile":
+        if self.runner.dynamo:
             record["compile"] = compiler.observe()
-        versions = modes.versions(mode)
-        if versions:
-            record["library"] = versions
         if self.on_gpu and self.settings["repeat"] == 0:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
@@ -167,9 +162,9 @@ class _Job:
     def prepare(self) -> None:
         """Import what the mode needs and open the device, so that neither is in the first call."""
         with self.phase("imports"):
-            for module in modes.imports(self.settings["run"]):
-                if find_spec(module.partition(".")[0]):  # A missing package is the runner's to report.
-                    import_module(module)
+            versions = modes.load(self.settings["run"], self.settings["device"])
+            if versions:
+                self.record["library"] = versions
         import torch
 
         self.torch = torch

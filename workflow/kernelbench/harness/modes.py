@@ -1,6 +1,8 @@
 """The modes of the config: what runs a cell, and with what."""
 
 from collections.abc import Callable
+from importlib import import_module, metadata
+from importlib.util import find_spec
 
 from kernelbench.harness import plugins, runners
 from kernelbench.harness.program import Program
@@ -24,30 +26,32 @@ def common_imports() -> tuple[str, ...]:
     return tuple(dict.fromkeys(every))
 
 
-def imports(mode: dict) -> tuple[str, ...]:
-    """Return the modules that a job of `mode` (a mode's config entry) imports before its first call."""
+def load(mode: dict, device: str) -> dict[str, str]:
+    """Import what a job of `mode` (a mode's config entry) needs before its first call.
+
+    Returns the versions of the packages besides the environment's, by name. Raises Unsupported where one is missing.
+    """
     runner = runner_of(mode)
-    return runner.imports + tuple(package.module for package in runner.packages(options_of(mode)))
-
-
-def versions(mode: dict) -> dict[str, str]:
-    """Return the versions of the packages that `mode` needs besides the environment's, by name; empty without one."""
-    return runner_of(mode).versions(options_of(mode))
+    for module in runner.imports:
+        if find_spec(module.partition(".")[0]):  # What the environment lacks is the runner's to report.
+            import_module(module)
+    packages = runner.packages(options_of(mode), device)
+    for package in packages:
+        package.require()
+    return {package.distribution: metadata.version(package.distribution) for package in packages}
 
 
 def build(program: Program, mode: dict, inputs: tuple) -> Callable:
     """Return what runs `program` in `mode` (a mode's config entry); `inputs` are the tensors of the first call.
 
-    Raises Unsupported where the mode cannot run the operation or a package is missing.
+    Raises Unsupported where the mode cannot run the operation.
     """
-    runner, options = runner_of(mode), options_of(mode)
-    for package in runner.packages(options):
-        package.require()
-    if not runner.within_torch and (program.workload.trains or program.autocast):
-        what = "a training step" if program.workload.trains else "torch.autocast"
-        raise Unsupported(f"{mode['runner']} leaves PyTorch for the forward pass; {what} does not reach it")
+    runner = runner_of(mode)
+    if runner.inference_only and (program.workload.trains or program.autocast):
+        what = "training step" if program.workload.trains else "autocast"
+        raise Unsupported(f"{mode['runner']} has no {what}: it takes the forward pass out of PyTorch")
     with program.casting():
-        return runner.build(program, options, inputs)
+        return runner.build(program, options_of(mode), program.workload.forwarded(inputs))
 
 
 def mark_static(inputs: list[dict]) -> None:

@@ -5,7 +5,7 @@ Importing a runner imports neither torch nor what it runs with: the plan of a st
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import import_module
 from importlib.util import find_spec
 
 from kernelbench.harness import timers
@@ -15,15 +15,25 @@ from kernelbench.harness.workload import Unsupported
 
 @dataclass(frozen=True)
 class Package:
-    """A package that is not among those of the environment: the name to install, and the one to import."""
+    """A package that is not among those of the environment: its name, the one to import, an extra to install."""
 
     distribution: str
     module: str
+    extra: str = ""
 
     def require(self) -> None:
-        """Raise Unsupported, with the line that installs it, where the package is missing."""
+        """Import it; raise Unsupported, with the line that installs it, where it is missing or incomplete."""
         if not find_spec(self.module):
-            raise Unsupported(f"{self.distribution} is not installed; pip install {self.distribution}")
+            raise Unsupported(f"{self.distribution} is not installed; {self.install}")
+        try:
+            import_module(self.module)
+        except ImportError as error:
+            raise Unsupported(f"{self.distribution} cannot be imported ({error}); {self.install}") from None
+
+    @property
+    def install(self) -> str:
+        """The line that installs it."""
+        return f"pip install '{self.distribution}[{self.extra}]'" if self.extra else f"pip install {self.distribution}"
 
 
 class Runner:
@@ -32,19 +42,22 @@ class Runner:
     # The keys of a mode's entry that it knows, and those that it needs.
     options: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
-    # Whether what it builds is part of PyTorch: runs on its stream, under its autocast, and has a backward pass.
-    within_torch = True
+    # Whether what it builds runs on PyTorch's stream; whether it has neither a backward pass nor autocast; and whether
+    # it goes through Dynamo, which tells of its compilation.
+    on_stream = True
+    inference_only = False
+    dynamo = False
     # The modules of the environment whose import would otherwise fall into the first call.
     imports: tuple[str, ...] = ("torch",)
 
-    def packages(self, options: dict) -> tuple[Package, ...]:
-        """Return the packages besides those of the environment that it needs."""
+    def packages(self, options: dict, device: str) -> tuple[Package, ...]:
+        """Return the packages besides those of the environment that it needs on "cuda" or "cpu"."""
         return ()
 
     def build(self, program: Program, options: dict, inputs: tuple) -> Callable:
         """Return what runs in the place of `program.function`, with its signature; raise Unsupported where it cannot.
 
-        options: those of `options` that the mode's entry has; inputs: the tensors that it will be called with first.
+        options: those of `options` that the mode's entry has; inputs: tensors as it will be called with.
         """
         raise NotImplementedError
 
@@ -55,7 +68,3 @@ class Runner:
     def tensor(self, output):
         """Return what a call returned as a tensor of PyTorch."""
         return output
-
-    def versions(self, options: dict) -> dict[str, str]:
-        """Return the version of each of `packages`, by its name."""
-        return {package.distribution: metadata.version(package.distribution) for package in self.packages(options)}

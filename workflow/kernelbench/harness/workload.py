@@ -55,6 +55,10 @@ class Workload:
         """Return the inputs, tensors by name, with the strides that `call` wants them to have."""
         return inputs
 
+    def forwarded(self, inputs: tuple) -> tuple:
+        """Return those of the inputs that the forward pass takes."""
+        return inputs
+
     def step(self, function: Callable, module) -> Callable:
         """Return what is timed: by default `function`, what a mode made of `call` or of a model's `module`, itself."""
         return function
@@ -69,6 +73,10 @@ class Workload:
     def kernel(self) -> Callable:
         """Return the hand-written kernel with the signature of `call`; raise Unsupported where none exists."""
         raise Unsupported(f"there is no Triton kernel for {type(self).__name__.lower()}")
+
+    def jax(self) -> Callable:
+        """Return the operation in JAX, with the signature of `call`; raise Unsupported where there is none."""
+        raise Unsupported(f"there is no {type(self).__name__.lower()} in JAX")
 
     def library(self, name: str) -> Callable:
         """Return the kernel of another library with the signature of `call`; raise Unsupported where there is none."""

@@ -6,6 +6,7 @@ PASSED = ("backend", "mode", "dynamic", "fullgraph")
 
 
 class Compile(Runner):
+    dynamo = True
     options = (*PASSED, "skip_guards", "static_inputs")
     # Those that a compilation imports only when it needs them among them.
     imports = (

@@ -10,7 +10,7 @@ class Library(Runner):
     options = needed = ("library",)
     imports = ("torch", "triton.compiler", "torch.nn.attention.flex_attention")
 
-    def packages(self, options):
+    def packages(self, options, device):
         name = options["library"]
         return (PACKAGES[name],) if name in PACKAGES else ()
 

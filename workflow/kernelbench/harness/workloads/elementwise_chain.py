@@ -17,6 +17,11 @@ class ElementwiseChain(Workload):
     def call(self, x, y):
         return ((x.sin() * y.cos() + x) * y).relu()
 
+    def jax(self):
+        import jax.numpy as jnp
+
+        return lambda x, y: jnp.maximum((jnp.sin(x) * jnp.cos(y) + x) * y, 0)
+
     def flops(self, size, itemsize):
         return 6 * length(size)
 

@@ -22,6 +22,9 @@ class GptTraining(Gpt):
     def output_shape(self, size, itemsize):
         return (1,)
 
+    def forwarded(self, inputs):
+        return inputs[:1]
+
     def step(self, function, module):
         import torch
 

@@ -22,6 +22,11 @@ class LinearRelu(Workload):
 
         return torch.nn.functional.linear(x, weight, bias).relu()
 
+    def jax(self):
+        import jax.numpy as jnp
+
+        return lambda x, weight, bias: jnp.maximum(x @ weight.T + bias, 0)
+
     def flops(self, size, itemsize):
         # The product with its sum, the bias and the activation.
         return self.rows * length(size) * (2 * length(size) + 2)

@@ -30,6 +30,9 @@ class Matmul(Workload):
 
         return matmul
 
+    def jax(self):
+        return lambda a, b: a @ b
+
     def flops(self, size, itemsize):
         m, k, n = _extents(size)
         return 2 * m * k * n

@@ -19,6 +19,11 @@ class MatmulSoftmax(Workload):
 
         return torch.softmax(x @ y, dim=1)
 
+    def jax(self):
+        import jax
+
+        return lambda x, y: jax.nn.softmax(x @ y, axis=1)
+
     def flops(self, size, itemsize):
         return 2 * length(size) ** 3 + 5 * length(size) ** 2
 

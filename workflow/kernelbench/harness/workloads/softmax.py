@@ -28,6 +28,11 @@ class Softmax(Workload):
 
         return softmax
 
+    def jax(self):
+        import jax
+
+        return jax.nn.softmax
+
     def library(self, name):
         if name == "liger":
             from liger_kernel.ops import LigerSoftmaxFunction

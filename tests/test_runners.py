@@ -1,0 +1,119 @@
+"""The runners besides eager and compile, on the CPU: right, timed as what they are, or unsupported with the reason."""
+
+import os
+from importlib.util import find_spec
+
+import pytest
+from checkout import TINY
+
+from kernelbench import machine
+from kernelbench.harness import record, runner
+from kernelbench.harness.measure import measure
+from kernelbench.study import Study
+
+OPS = {
+    "softmax": {"rows": 64, "sizes": [128]},
+    "matmul_softmax": {"sizes": [100]},
+    "elementwise_chain": {"sizes": [3000]},
+    "linear_relu": {"rows": 24, "sizes": [32]},
+    "mlp": {"sizes": [4]},
+    "conv": {"channels": 8, "sizes": [16]},
+    "transformer": {"width": 32, "forward": 64, "sizes": [12]},
+    "gpt": {"batch": 2, "sequence": 12, "width": 32, "heads": 4, "sizes": [1]},
+    "gpt_training": {"batch": 2, "sequence": 12, "width": 32, "heads": 4, "sizes": [1]},
+}
+MODELS = ("mlp", "conv", "transformer", "gpt")
+CHAINS = ("softmax", "matmul_softmax", "elementwise_chain", "linear_relu")
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Return what measures an op by a runner."""
+    monkeypatch.setattr(machine, "present", lambda: ("cpu-test", "cpu", "X"))
+    modes = {name: {"runner": name} for name in ("eager", "compile", "jit", "onnx", "tensorrt", "jax")}
+
+    def measured(op, name, dtype="float32"):
+        study = Study({**TINY, "machine": "cpu-test", "dtypes": [dtype], "ops": OPS, "modes": modes})
+        size = study.config["ops"][op]["sizes"][0]
+        entry = measure(study.settings(study.job(op, dtype, str(size), name, 0)))
+        assert record.problem(entry) is None
+        return entry
+
+    return measured
+
+
+def needs(module):
+    missing = not find_spec(module) and "NEEDS_RUNTIMES" not in os.environ
+    return pytest.mark.skipif(missing, reason=f"needs {module}: make runtimes")
+
+
+@pytest.mark.parametrize("op", [*CHAINS, *MODELS, "gpt_training"])
+@pytest.mark.parametrize("dtype", ["float32", "autocast-bfloat16"])
+def test_torchscript_is_right(run, op, dtype):
+    entry = run(op, "jit", dtype)
+    assert entry["status"] == "ok", entry["reason"]
+
+
+@needs("onnxruntime")
+@pytest.mark.parametrize("op", [*CHAINS, *MODELS])
+def test_onnx_runtime_is_right(run, op):
+    entry = run(op, "onnx")
+    assert entry["status"] == "ok", entry["reason"]
+    assert set(entry["library"]) == {"onnxruntime", "onnxscript"}
+
+
+@needs("jax")
+@pytest.mark.parametrize("op", CHAINS)
+def test_jax_is_right(run, op):
+    entry = run(op, "jax")
+    assert entry["status"] == "ok", entry["reason"]
+    assert set(entry["library"]) == {"jax"}
+
+
+@needs("jax")
+def test_what_has_no_version_in_jax_says_so(run):
+    entry = run("mlp", "jax")
+    assert (entry["status"], entry["reason"]) == ("unsupported", "there is no mlp in JAX")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("onnx", "onnxruntime is not installed; pip install onnxruntime"),
+        ("jax", "jax is not installed; pip install jax"),
+        ("tensorrt", "torch-tensorrt is not installed; pip install torch-tensorrt"),
+    ],
+)
+def test_a_missing_package_is_unsupported_and_says_what_installs_it(run, monkeypatch, name, reason):
+    monkeypatch.setattr(runner, "find_spec", lambda module: None)
+    entry = run("mlp", name)
+    assert (entry["status"], entry["reason"], entry["samples"]) == ("unsupported", reason, {})
+
+
+@needs("onnxruntime")
+@pytest.mark.parametrize(
+    ("op", "dtype", "reason"),
+    [
+        ("gpt_training", "float32", "onnx has no training step: it takes the forward pass out of PyTorch"),
+        ("mlp", "autocast-bfloat16", "onnx has no autocast: it takes the forward pass out of PyTorch"),
+        ("mlp", "bfloat16", "ONNX Runtime binds tensors of float16 and float32, not torch.bfloat16"),
+    ],
+)
+def test_what_a_runtime_cannot_do_is_unsupported(run, op, dtype, reason):
+    entry = run(op, "onnx", dtype)
+    assert (entry["status"], entry["reason"]) == ("unsupported", reason)
+
+
+@needs("onnxruntime")
+def test_onnx_runtime_never_takes_the_cpu_in_the_place_of_a_gpu():
+    from kernelbench.harness.runners import onnx
+    from kernelbench.harness.workload import Unsupported
+
+    with pytest.raises(Unsupported, match="no CUDAExecutionProvider here; pip install onnxruntime-gpu"):
+        onnx._session(b"", "cuda")
+
+
+def test_a_training_step_is_compiled_and_right(run):
+    entry = run("gpt_training", "compile")
+    assert entry["status"] == "ok", entry["reason"]
+    assert entry["accuracy"]["checks"] == 4
