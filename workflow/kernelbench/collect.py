@@ -29,7 +29,15 @@ SAME = (
 
 FLAGS = ("", "outlier", "uncovered")
 # Parts of a record whose names differ from job to job.
-FREE = {"inputs", "compile.inductor", "compile.seconds", "environment.variables", "settings.run", "settings.workload"}
+FREE = {
+    "inputs",
+    "compile.autograd",
+    "compile.inductor",
+    "compile.seconds",
+    "environment.variables",
+    "settings.run",
+    "settings.workload",
+}
 
 
 def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:

@@ -30,7 +30,7 @@ LIMIT = "limit"
 PROCESS_KEYS = ("start", "timeout")
 PLAN_KEYS = ("only", "diagnoses")
 # Keys that say how a mode is measured, of whatever runner.
-MEASURE_KEYS = ("devices", "flush", "trace_seconds", *PROCESS_KEYS, *PLAN_KEYS)
+MEASURE_KEYS = ("devices", "flush", "trace_seconds", "series", *PROCESS_KEYS, *PLAN_KEYS)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
 HARNESS = Path("workflow/kernelbench/harness")
@@ -165,7 +165,7 @@ class Study:
             "mode": job.mode,
             "repeat": job.repeat,
             "workload": {"name": _workload_name(job.cell.op, entry), **parameters},
-            "run": {k: v for k, v in mode.items() if k not in (*PROCESS_KEYS, *PLAN_KEYS)},
+            "run": _run(mode, job.cell.op),
             "sampling": self.config["sampling"],
             "threads": self.config["threads"],
             "start": mode.get("start", self.config["start"]),
@@ -215,6 +215,13 @@ class Study:
     def _rank(self, *what) -> bytes:
         text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
         return hashlib.sha256(text.encode()).digest()
+
+
+def _run(mode: dict, op: str) -> dict:
+    """Return what of a mode's entry the measurement of an op depends on; of a series only that of the op."""
+    run = {key: value for key, value in mode.items() if key not in (*PROCESS_KEYS, *PLAN_KEYS, "series")}
+    series = mode.get("series", {}).get(op)
+    return {**run, "series": [str(size) for size in series]} if series else run
 
 
 def cells_of(config: dict) -> list[Cell]:
@@ -312,14 +319,23 @@ def _check_ops(config: dict) -> None:
                 f"config: modes.{mode}.diagnoses", entry["diagnoses"], [m for m in config["modes"] if m != mode]
             )
     workloads_of = {op: _workload(op, entry) for op, entry in config["ops"].items()}
+    for mode, entry in config["modes"].items():
+        for op, sizes in entry.get("series", {}).items():
+            require_known(f"config: modes.{mode}.series", op, config["ops"])
+            for size in sizes:
+                _check_size(f"config: modes.{mode}.series.{op}", workloads_of[op], str(size), 1)
     for cell in cells_of(config):
         workload = workloads_of[cell.op]
         known = [name for name in DTYPES if (name == "float8") == workload.float8]
         require_known(f"config: ops.{cell.op}: dtypes", cell.dtype, known)
-        try:
-            workload.check_size(cell.size, DTYPES[cell.dtype].itemsize)
-        except InputError as error:
-            raise InputError(f"config: ops.{cell.op}.sizes: {error}") from None
+        _check_size(f"config: ops.{cell.op}.sizes", workload, cell.size, DTYPES[cell.dtype].itemsize)
+
+
+def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None:
+    try:
+        workload.check_size(size, itemsize)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
 
 
 def _check_passed(mode: str, entry: dict) -> None:

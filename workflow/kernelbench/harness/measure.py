@@ -15,7 +15,18 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from kernelbench.harness import accuracy, caches, compiler, modes, plugins, profiler, provenance, timers, workloads
+from kernelbench.harness import (
+    accuracy,
+    caches,
+    compiler,
+    fill,
+    modes,
+    plugins,
+    profiler,
+    provenance,
+    timers,
+    workloads,
+)
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.program import Program, prepare
 from kernelbench.harness.record import VERSION
@@ -24,6 +35,8 @@ from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workload import build as build_workload
 
 MIB = 2**20
+# Calls at each size of a series after its first one.
+SERIES_CALLS = 10
 # What a measurement depends on.
 SETTINGS = (
     *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
@@ -48,6 +61,16 @@ def measure(settings: dict, place: int | None = None, publish: Callable[[dict], 
         except Exception as error:  # Any failure is a result: it is named in the record and shown in the tables.
             job.end(*_failure(error))
     return job.record
+
+
+def first_call(settings: dict) -> None:
+    """Make the first call of the job that `settings` describes and nothing else: the caches keep what it compiles."""
+    job = _Job(settings, None, lambda record: None)
+    job.prepare()
+    program, inputs = job.inputs()
+    tensors = tuple(inputs[0].values())
+    program.around(modes.build(program, settings["run"], tensors))(*tensors)
+    job.runner.synchronizer(settings["device"])()
 
 
 def unfinished(record: dict, status: str, reason: str) -> dict:
@@ -132,8 +155,11 @@ class _Job:
             if mode.get("static_inputs"):
                 modes.mark_static(inputs)
         synchronize = self.runner.synchronizer(self.settings["device"])
+        tensors = tuple(inputs[0].values())
+        if "cache" in mode:
+            with self.phase("fill"):
+                self.fill(program, tensors)
         with self.phase("first_call"):
-            tensors = tuple(inputs[0].values())
             function = modes.build(program, mode, tensors)
             call = partial(program.around(function), *tensors)
             record["samples"]["first_call"] = _samples("s", [timers.wall(call, synchronize)])
@@ -150,6 +176,8 @@ class _Job:
             self.time(call, synchronize, sampling)
             with self.phase("checks"):
                 checks += [_check(program, self.runner, function, given) for given in inputs]
+            with self.phase("series"):
+                checks += self.series(program, function, synchronize)
         record["accuracy"] = _judge(checks)
         if mode["runner"] != "eager":
             record["generated_code"] = caches.generated_code(root)
@@ -158,6 +186,31 @@ class _Job:
         if self.on_gpu and self.settings["repeat"] == 0:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
+
+    def fill(self, program: Program, tensors: tuple) -> None:
+        """Fill the compile caches before the first call: by one that is forgotten, or by another process."""
+        if self.settings["run"]["cache"] == "second-process":
+            fill.by_another_process(self.settings)
+            return
+        program.around(modes.build(program, self.settings["run"], tensors))(*tensors)
+        compiler.forget()
+
+    def series(self, program: Program, function: Callable, synchronize: Callable) -> list[dict]:
+        """Call at other sizes, one after the other; record what each took and compiled, and return the checks."""
+        found, checks = [], []
+        for size in self.settings["run"].get("series", []):
+            given = accuracy.make_inputs(
+                program.workload, size, DTYPES[self.settings["dtype"]], self.settings["device"], self.record["seeds"][0]
+            )
+            call = partial(program.around(function), *given.values())
+            times = [timers.wall(call, synchronize) for _ in range(1 + SERIES_CALLS)]
+            seen = compiler.observe() if self.runner.dynamo else {"graphs": 0, "recompiles": 0}
+            counts = {name: seen[name] for name in ("graphs", "recompiles")}
+            found.append({"size": size, "first_call": times[0], "latency": median(times[1:]) * 1e6, **counts})
+            checks.append(_check(program, self.runner, function, given))
+        if found:
+            self.record["series"] = found
+        return checks
 
     def prepare(self) -> None:
         """Import what the mode needs and open the device, so that neither is in the first call."""

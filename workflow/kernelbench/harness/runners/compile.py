@@ -7,7 +7,7 @@ PASSED = ("backend", "mode", "dynamic", "fullgraph")
 
 class Compile(Runner):
     dynamo = True
-    options = (*PASSED, "skip_guards", "static_inputs")
+    options = (*PASSED, "skip_guards", "static_inputs", "cache")
     # Those that a compilation imports only when it needs them among them.
     imports = (
         "torch",
