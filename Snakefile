@@ -6,6 +6,7 @@ snakemake --profile profiles/slurm      the same on a cluster, each repeat in an
 snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
 snakemake check                         what is wrong with the data that papers are built on, and what repairs it
 snakemake precision                     how many repeats intervals of ±1 % need, and what they cost
+snakemake artefacts                     what each compilation makes: graphs, IR before and after fusion, generated code
 snakemake verify                        measure a part of a recorded study again; say what of it and of the claims holds
 """
 
@@ -15,6 +16,7 @@ import os
 from pathlib import Path
 
 from kernelbench import disk, progress, start
+from kernelbench.artefacts import ARTEFACTS
 from kernelbench.figures import FIGURES
 from kernelbench.lanes import Lanes, environment
 from kernelbench.study import Study, refuse_duplicates
@@ -60,6 +62,7 @@ include: "workflow/rules/gate.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
 include: "workflow/rules/verify.smk"
+include: "workflow/rules/artefacts.smk"
 
 
 onstart:

@@ -55,10 +55,14 @@ class Job:
     repeat: int
 
     @property
+    def directory(self) -> str:
+        """Where the files of a cell in a mode go, below what is of one kind."""
+        return "/".join([*vars(self.cell).values(), self.mode])
+
+    @property
     def path(self) -> str:
         """The record's path below the machine's results."""
-        cell = self.cell
-        return f"records/{cell.op}/{cell.dtype}/{cell.size}/{self.mode}/{self.repeat}.json"
+        return f"records/{self.directory}/{self.repeat}.json"
 
 
 class Study:
@@ -152,6 +156,13 @@ class Study:
         """Return the path of every job's record, or of those of one repeat."""
         return [f"{self.results}/{job.path}" for job in self.jobs if repeat in (None, job.repeat)]
 
+    def compiled(self) -> list[Job]:
+        """Return the first job of each cell and mode that Inductor compiles on this machine."""
+        entries = self.modes.items()
+        here = [mode for mode, entry in entries if self.device in entry.get("devices", [self.device])]
+        chosen = {mode for mode in here if _is_inductor(self.modes[mode])}
+        return [job for job in self.jobs_of(0) if job.mode in chosen]
+
     def settings(self, job: Job) -> dict:
         """Return all that the measurement of `job` depends on, and nothing of the rest of the study."""
         entry, mode = self.config["ops"][job.cell.op], self.modes[job.mode]
@@ -197,6 +208,11 @@ class Study:
         w = wildcards
         return self.job(w.op, w.dtype, w.size, w.mode, int(w.repeat))
 
+    def first_job_of(self, wildcards) -> Job:
+        """Return the job of the first repeat, from the wildcards of a path that has none."""
+        w = wildcards
+        return self.job(w.op, w.dtype, w.size, w.mode, 0)
+
     def job(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> Job:
         """Return the job of these names; raise InputError naming the one that the study does not have."""
         name = (op, dtype, size, mode, repeat)
@@ -215,6 +231,10 @@ class Study:
     def _rank(self, *what) -> bytes:
         text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
         return hashlib.sha256(text.encode()).digest()
+
+
+def _is_inductor(mode: dict) -> bool:
+    return mode["runner"] == "compile" and mode.get("backend", "inductor") == "inductor"
 
 
 def _run(mode: dict, op: str) -> dict:

@@ -1,0 +1,27 @@
+"""Save what the compilation of one job makes: graph, IR before and after fusion, generated code."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from kernelbench import lanes
+from kernelbench.errors import run
+from kernelbench.harness import child
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--settings", type=json.loads, required=True, help="all of the job as JSON")
+    parser.add_argument("--output", type=Path, required=True, help="the directory that the files go to")
+    arguments = parser.parse_args()
+    gpu = lanes.gpu_of(0, arguments.settings["device"])
+    os.environ |= child.variables(arguments.settings, gpu)  # Before torch is imported.
+    from kernelbench.artefacts import save
+
+    with lanes.hold(gpu):
+        save(arguments.settings, arguments.output)
+
+
+if __name__ == "__main__":
+    run(main)
