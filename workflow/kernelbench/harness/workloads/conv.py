@@ -12,7 +12,7 @@ class Conv(Model):
     """x: (batch, 3, size, size), the output: (batch, classes, size, size)."""
 
     batch: int = 4
-    channels: int = 32
+    channels: int = 16
     classes: int = 10
 
     def shapes(self, size, itemsize):
