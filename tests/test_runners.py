@@ -60,6 +60,9 @@ def test_onnx_runtime_is_right(run, op):
     entry = run(op, "onnx")
     assert entry["status"] == "ok", entry["reason"]
     assert set(entry["library"]) == {"onnxruntime", "onnxscript"}
+    assert entry["samples"]["first_call"]["values"][0] > 0.9 * entry["seconds"]["first_call"], (
+        "the export is part of it"
+    )
 
 
 @needs("jax")

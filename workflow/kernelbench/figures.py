@@ -14,7 +14,7 @@ from functools import cached_property, wraps
 from math import ceil, floor, log2, log10, nan
 from pathlib import Path
 
-from kernelbench.harness import workloads
+from kernelbench.harness import plugins, workloads
 from kernelbench.study import CONTROL, without_arms
 
 # The figures by name, filled by @_registered.
@@ -687,7 +687,7 @@ def _roofs(axis, data: _Data, intensities: list[float]) -> None:
 
 def _bound(data: _Data, group: tuple[str, str]) -> str:
     op = group[0]
-    return workloads.load(data.ops[op].get("workload", op)).bound
+    return plugins.load(workloads, "workload", data.ops[op].get("workload", op)).bound
 
 
 def _ceiling(axis, data: _Data, group: tuple[str, str]) -> float:

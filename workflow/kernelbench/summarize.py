@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import jobs, statistics
+from kernelbench import compilation, jobs, statistics
 from kernelbench.causes import DECIDED, UNEXPLAINED, Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
@@ -136,6 +136,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "payback": _plain(_paybacks(data)),
         "traces": traces(data.jobs),
         "jobs": jobs.about(data.jobs),
+        "compilation": compilation.about(data.jobs),
         "targets": judged(data.study, lambda row, of: _ratios(data, ceilings, row, of)),
         "summary": _plain(summary),
         "speedups": _plain(speedups),

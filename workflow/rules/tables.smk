@@ -58,7 +58,7 @@ rule summarize:
         study="results/{machine}/study.yaml",
         code=expand(
             "workflow/kernelbench/{module}.py",
-            module=["causes", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
+            module=["causes", "compilation", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
         ),
     output:
         summary="results/{machine}/summary.csv",
@@ -84,7 +84,7 @@ use rule summarize as summarize_recorded with:
         study="results/recorded/{recorded}/study.yaml",
         code=expand(
             "workflow/kernelbench/{module}.py",
-            module=["causes", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
+            module=["causes", "compilation", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
         ),
     output:
         summary="results/rebuilt/{recorded}/summary.csv",

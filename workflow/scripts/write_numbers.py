@@ -4,8 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-import yaml
-
+from kernelbench import prior
 from kernelbench.claims import evaluated, load
 from kernelbench.errors import run
 from kernelbench.numbers import numbers
@@ -20,9 +19,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     document = json.loads(arguments.document.read_text(encoding="utf-8"))
-    published = yaml.safe_load(arguments.published.read_text(encoding="utf-8"))
+    published = prior.load(arguments.published)
     result = numbers(document, published, arguments.local)
     result["own_claims"] = evaluated(load(arguments.claims), document)
+    result["prior"] = prior.judged(published["claims"], document)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -160,9 +160,11 @@ class _Job:
             with self.phase("fill"):
                 self.fill(program, tensors)
         with self.phase("first_call"):
+            before = perf_counter()
             function = modes.build(program, mode, tensors)
+            converted = perf_counter() - before if self.runner.converts else 0
             call = partial(program.around(function), *tensors)
-            record["samples"]["first_call"] = _samples("s", [timers.wall(call, synchronize)])
+            record["samples"]["first_call"] = _samples("s", [converted + timers.wall(call, synchronize)])
         if mode.get("skip_guards"):
             modes.skip_guards()
         if self.on_stream:

@@ -42,6 +42,8 @@ class Runner:
     # The keys of a mode's entry that it knows, and those that it needs.
     options: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
+    # Whether building converts the model, which is then part of the first call: others do so when they are called.
+    converts = False
     # Whether what it builds runs on PyTorch's stream; whether it has neither a backward pass nor autocast; and whether
     # it goes through Dynamo, which tells of its compilation.
     on_stream = True

@@ -4,6 +4,8 @@ from kernelbench.harness.runner import Runner
 
 
 class Jit(Runner):
+    converts = True
+
     def build(self, program, options, inputs):
         import torch
 

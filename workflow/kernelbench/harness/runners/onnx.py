@@ -10,6 +10,7 @@ RUNTIMES = {"cpu": "onnxruntime", "cuda": "onnxruntime-gpu"}
 class Onnx(Runner):
     """Inputs and output are bound where they are: no call copies them, and each writes the same output."""
 
+    converts = True
     on_stream = False
     inference_only = True
     imports = ("torch", "torch.onnx")

@@ -1,0 +1,70 @@
+"""What compilers said of themselves, by cell and mode: graphs, caches, kernels, changing shapes.
+
+Counts are those of the first repeat, which others share; times are medians over the repeats. Older records say less.
+"""
+
+import json
+
+import pandas as pd
+
+KEY = ["op", "dtype", "size", "mode"]
+COUNTS = ("graphs", "graph_breaks", "recompiles", "nodes", "kernels")
+# Torch's names of the phases of a compilation, from the outer to the inner ones; each contains the next.
+PHASES = {
+    "dynamo": "_compile.compile_inner",
+    "autograd": "create_aot_dispatcher_function",
+    "inductor": "compile_fx_inner",
+    "code": "GraphLowering.compile_to_module",
+}
+# Whose counters of hits and misses, and what they are called there.
+CACHES = {"compile.inductor": "fxgraph_cache", "compile.autograd": "autograd_cache"}
+
+
+def about(jobs: pd.DataFrame) -> list[dict]:
+    """Return for each (op, dtype, size, mode) that ran {op, dtype, size, mode} and what of this its jobs say.
+
+    The COUNTS; hits, misses: of the compile caches; seconds: by PHASES; launched: kernels of one call, as profiled;
+    series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other.
+    """
+    return [
+        {**dict(zip(KEY, cell, strict=True)), **said}
+        for cell, own in jobs[jobs.status == "ok"].sort_values("repeat").groupby(KEY, sort=False)
+        if (said := _counts(own) | _caches(own) | _phases(own) | _launched(own) | _series(own))
+    ]
+
+
+def _texts(jobs: pd.DataFrame, column: str) -> list:
+    """Return what the jobs say in a column of JSON."""
+    return [json.loads(text) for text in jobs[column].dropna()] if column in jobs else []
+
+
+def _counts(jobs: pd.DataFrame) -> dict:
+    first = jobs.iloc[0]
+    return {name: int(value) for name in COUNTS if pd.notna(value := first.get(f"compile.{name}"))}
+
+
+def _caches(jobs: pd.DataFrame) -> dict:
+    counters = [(of, texts[0]) for column, of in CACHES.items() if (texts := _texts(jobs, column))]
+    ends = {"hits": "hit", "misses": "miss"}
+    return {name: sum(found.get(f"{of}_{end}", 0) for of, found in counters) for name, end in ends.items() if counters}
+
+
+def _phases(jobs: pd.DataFrame) -> dict:
+    seconds = pd.DataFrame(_texts(jobs, "compile.seconds"))
+    found = {name: float(seconds[phase].median()) for name, phase in PHASES.items() if phase in seconds}
+    return {"seconds": found} if found else {}
+
+
+def _launched(jobs: pd.DataFrame) -> dict:
+    profiles = _texts(jobs, "profile.kernels")
+    return {"launched": sum(kernel["count"] for kernel in profiles[0])} if profiles else {}
+
+
+def _series(jobs: pd.DataFrame) -> dict:
+    runs = _texts(jobs, "series")
+    if not runs:
+        return {}
+    times = {
+        name: pd.DataFrame([[p[name] for p in run] for run in runs]).median() for name in ("first_call", "latency")
+    }
+    return {"series": [point | {name: float(times[name][i]) for name in times} for i, point in enumerate(runs[0])]}

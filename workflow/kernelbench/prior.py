@@ -1,0 +1,112 @@
+"""Earlier work: its figures and claims, each as a rule on what a study of ours found, and the verdict.
+
+A rule selects rows by op, dtype, size, mode, baseline and metric, each a value or a list of values. What it expects is
+
+speedup  faster, slower or equivalent: the verdict that each row should have; an inconclusive one is open.
+above    a number: each speedup lies above it with its whole interval; one whose interval holds it is open.
+within   a number: each interval lies inside 1 ± it (symmetric on logs).
+count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
+
+The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are, *does not
+hold* where none is and one is decided otherwise, and is *not tested* where there is no row or all are open.
+"""
+
+from itertools import product
+from pathlib import Path
+
+import yaml
+
+from kernelbench.errors import InputError
+from kernelbench.harness.provenance import ROOT
+from kernelbench.study import validate
+
+SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
+SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
+COUNTED = ("op", "dtype", "size", "mode")
+HOLDS, PART, FAILS, UNTESTED = "holds", "holds in part", "does not hold", "not tested"
+DECIDED = ("faster", "slower", "equivalent")
+
+
+def load(path: Path) -> dict:
+    """Return the YAML file of published figures at `path`; raise InputError for the first thing wrong with it."""
+    published = yaml.safe_load(path.read_text(encoding="utf-8"))
+    validate(published, SCHEMA, path.name)
+    ids = [claim["id"] for claim in published["claims"]]
+    for name in ids:
+        if ids.count(name) > 1:
+            raise InputError(f"{path.name}: claims: {name} is given twice; allowed: each id once")
+    works = [work["id"] for work in published["works"]]
+    for claim in published["claims"]:
+        if claim["work"] not in works:
+            raise InputError(f"{path.name}: {claim['id']}: work: {claim['work']} is not known; allowed: {works}")
+    return published
+
+
+def judged(claims: list[dict], document: dict) -> dict[str, dict]:
+    """Return by id {verdict, rows}: what the study whose summary.json is `document` says to each claim.
+
+    rows: [{label, speedup, ci_low, ci_high or count, agrees: True, False, or None where it is open}].
+    """
+    found = {}
+    for claim in claims:
+        device = "cuda" if document["environment"]["gpu"] else "cpu"
+        here = claim.get("device", device) == device and "rule" in claim
+        rows = _rows(claim["rule"], document) if here else []
+        verdict = _verdict([row["agrees"] for row in rows], "any" in claim.get("rule", {}))
+        found[claim["id"]] = {"verdict": verdict, "rows": rows}
+    return found
+
+
+def _verdict(agrees: list[bool | None], one_is_enough: bool) -> str:
+    if any(agrees):
+        return HOLDS if one_is_enough or all(agrees) else PART
+    return FAILS if False in agrees else UNTESTED
+
+
+def _rows(rule: dict, document: dict) -> list[dict]:
+    counts = "count" in rule
+    names = COUNTED if counts else SPEEDUP
+    table = document.get("compilation", []) if counts else document["speedups"]
+    wanted = set(product(*(_values(rule[name]) for name in names)))
+    rows = [row for row in table if tuple(row[name] for name in names) in wanted]
+    return [found for row in rows if (found := (_counted if counts else _compared)(rule, row, names))]
+
+
+def _values(given) -> list[str]:
+    return [str(value) for value in (given if isinstance(given, list) else [given])]
+
+
+def _counted(rule: dict, row: dict, names: tuple) -> dict | None:
+    what, wanted = rule["count"]["of"], rule["count"]["is"]
+    number = row["series"][-1]["recompiles"] if what == "recompiles" and "series" in row else row.get(what)
+    if number is None:
+        return None
+    agrees = number >= wanted if rule["count"].get("least") else number == wanted
+    return {"label": _label(row, names, rule), "count": number, "agrees": agrees}
+
+
+def _compared(rule: dict, row: dict, names: tuple) -> dict | None:
+    if row["speedup"] is None:
+        return None
+    agrees = _agrees(rule, row)
+    return {
+        "label": _label(row, names, rule),
+        **{key: row[key] for key in ("speedup", "ci_low", "ci_high")},
+        "agrees": agrees,
+    }
+
+
+def _agrees(rule: dict, row: dict) -> bool | None:
+    low, high = row["ci_low"], row["ci_high"]
+    if "speedup" in rule:
+        return row["verdict"] == rule["speedup"] if row["verdict"] in DECIDED else None
+    if low is None:
+        return None
+    if "within" in rule:
+        return 1 / (1 + rule["within"]) <= low and high <= 1 + rule["within"]
+    return low > rule["above"] if not low <= rule["above"] <= high else None
+
+
+def _label(row: dict, names: tuple, rule: dict) -> str:
+    """Return what tells a row from the others that the rule selects."""
+    return " ".join(row[name] for name in names if len(_values(rule[name])) > 1)
