@@ -11,6 +11,7 @@ import statistics
 
 from scipy import stats
 
+from kernelbench import prior
 from kernelbench.causes import UNEXPLAINED
 from kernelbench.statistics import CONFIDENCE
 from kernelbench.study import CONTROL, MEASURE_KEYS, PROCESS_KEYS, TWIN, diagnosed, without_arms
@@ -84,6 +85,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "failures": _failures(document),
         "unsettled": document["unsettled"],
         "near_floor": _near_floor(document),
+        "prior": prior.judged(published["claims"], document),
         "claims": {op: _claim(ops, op, published, metrics, baseline) for op in published["ops"]},
     }
 

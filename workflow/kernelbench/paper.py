@@ -46,7 +46,7 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     try:
         rendered = environment.get_template(text.name).render(
             machines=_named(shown),
-            studies=_named(machines),
+            studies=_named([machine for machine in machines if machine not in of_start]),
             start_studies=_named(of_start),
             protocol_studies=_named(of_protocol),
             kernel_studies=_named(of_kernels),

@@ -4,11 +4,11 @@ A rule selects rows by op, dtype, size, mode, baseline and metric, each a value 
 
 speedup  faster, slower or equivalent: the verdict that each row should have; an inconclusive one is open.
 above    a number: each speedup lies above it with its whole interval; one whose interval holds it is open.
-within   a number: each interval lies inside 1 ± it (symmetric on logs).
+within   a number: each interval lies inside 1 ± it (symmetric on logs); one that is partly outside is open.
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
 
 The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are, *does not
-hold* where none is and one is decided otherwise, and is *not tested* where there is no row or all are open.
+hold* where none is and one is decided otherwise, is *open* where all are, and *not tested* where there is no row.
 """
 
 from itertools import product
@@ -23,7 +23,7 @@ from kernelbench.study import validate
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
 COUNTED = ("op", "dtype", "size", "mode")
-HOLDS, PART, FAILS, UNTESTED = "holds", "holds in part", "does not hold", "not tested"
+HOLDS, PART, FAILS, OPEN, UNTESTED = "holds", "holds in part", "does not hold", "open", "not tested"
 DECIDED = ("faster", "slower", "equivalent")
 
 
@@ -60,7 +60,9 @@ def judged(claims: list[dict], document: dict) -> dict[str, dict]:
 def _verdict(agrees: list[bool | None], one_is_enough: bool) -> str:
     if any(agrees):
         return HOLDS if one_is_enough or all(agrees) else PART
-    return FAILS if False in agrees else UNTESTED
+    if not agrees:
+        return UNTESTED
+    return FAILS if False in agrees else OPEN
 
 
 def _rows(rule: dict, document: dict) -> list[dict]:
@@ -103,7 +105,9 @@ def _agrees(rule: dict, row: dict) -> bool | None:
     if low is None:
         return None
     if "within" in rule:
-        return 1 / (1 + rule["within"]) <= low and high <= 1 + rule["within"]
+        least, most = 1 / (1 + rule["within"]), 1 + rule["within"]
+        inside = least <= low and high <= most
+        return inside if inside or high < least or low > most else None
     return low > rule["above"] if not low <= rule["above"] <= high else None
 
 

@@ -22,7 +22,6 @@ def main() -> None:
     published = prior.load(arguments.published)
     result = numbers(document, published, arguments.local)
     result["own_claims"] = evaluated(load(arguments.claims), document)
-    result["prior"] = prior.judged(published["claims"], document)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,0 +1,110 @@
+"""Earlier work as data: every work has claims, and the stated rule gives the verdict, from planted rows."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from kernelbench import compilation, prior
+from kernelbench.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "paper" / "published.yaml"
+RULE = {"op": "a", "dtype": "float32", "size": [1, 2], "mode": "compile", "baseline": "eager", "metric": "latency"}
+
+
+def document(*rows, compiled=(), gpu=None):
+    names = ("size", "verdict", "speedup", "ci_low", "ci_high")
+    fixed = {"op": "a", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "latency"}
+    speedups = [fixed | dict(zip(names, row, strict=True)) for row in rows]
+    return {"environment": {"gpu": gpu}, "speedups": speedups, "compilation": list(compiled)}
+
+
+def verdict(rule, found, **claim):
+    return prior.judged([{"id": "x", "rule": rule, **claim}], found)["x"]["verdict"]
+
+
+FASTER, SLOWER, OPEN = ("faster", 2.0, 1.9, 2.1), ("slower", 0.5, 0.4, 0.6), ("inconclusive", 1.0, 0.8, 1.3)
+
+
+@pytest.mark.parametrize(
+    ("expected", "rows", "wanted"),
+    [
+        ({"speedup": "faster"}, [FASTER, FASTER], "holds"),
+        ({"speedup": "faster"}, [FASTER, OPEN], "holds in part"),
+        ({"speedup": "faster"}, [FASTER, SLOWER], "holds in part"),
+        ({"speedup": "faster", "any": True}, [FASTER, SLOWER], "holds"),
+        ({"speedup": "faster"}, [OPEN, SLOWER], "does not hold"),
+        ({"speedup": "faster"}, [OPEN, OPEN], "open"),
+        ({"speedup": "faster"}, [], "not tested"),
+        ({"above": 1.5}, [FASTER], "holds"),
+        ({"above": 2}, [FASTER], "open"),
+        ({"above": 3}, [FASTER], "does not hold"),
+        ({"within": 0.4}, [OPEN], "holds"),
+        ({"within": 0.1}, [OPEN], "open"),
+        ({"within": 0.1}, [SLOWER], "does not hold"),
+    ],
+)
+def test_the_verdict_follows_from_the_rows(expected, rows, wanted):
+    found = document(*((str(size), *row) for size, row in enumerate(rows, 1)))
+    assert verdict(RULE | expected, found) == wanted
+
+
+def test_a_claim_about_a_gpu_is_not_tested_on_a_cpu():
+    rows = [("1", *FASTER)]
+    assert verdict(RULE | {"speedup": "faster"}, document(*rows), device="cuda") == "not tested"
+    assert verdict(RULE | {"speedup": "faster"}, document(*rows, gpu={"name": "X"}), device="cuda") == "holds"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "least", "outcome"), [(6, False, "holds"), (5, False, "does not hold"), (5, True, "holds")]
+)
+def test_counts_are_compared(wanted, least, outcome):
+    row = {"op": "a", "dtype": "float32", "size": "1", "mode": "eager", "launched": 6.0}
+    count = {"of": "launched", "is": wanted, **({"least": True} if least else {})}
+    rule = {"op": "a", "dtype": "float32", "size": 1, "mode": "eager", "count": count}
+    assert verdict(rule, document(compiled=[row])) == outcome
+
+
+def test_every_work_has_claims_and_every_claim_can_be_tested_by_some_study():
+    published = prior.load(PUBLISHED)
+    assert {claim["work"] for claim in published["claims"]} == {1, 2, 3, 4, 5}
+    for claim in published["claims"]:
+        if "rule" not in claim:
+            continue
+        rule = {key: prior._values(value) for key, value in claim["rule"].items() if key in prior.COUNTED}
+        raw = [yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))]
+        raw += [
+            yaml.safe_load(path.read_text(encoding="utf-8")) for path in (ROOT / "workflow" / "studies").glob("*.yaml")
+        ]
+        layers = [*raw, *(study["presets"]["cpu"] for study in raw if "presets" in study)]
+        ops, modes = ({name for layer in layers for name in layer.get(key, {})} for key in ("ops", "modes"))
+        assert set(rule["op"]) <= ops and set(rule["mode"]) <= modes, claim["id"]
+
+
+def test_a_claim_of_a_work_that_is_not_there_is_refused(tmp_path):
+    published = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
+    published["claims"][0]["work"] = 9
+    (tmp_path / "published.yaml").write_text(yaml.safe_dump(published))
+    with pytest.raises(InputError, match="t4-layer-norm: work: 9 is not known; allowed:"):
+        prior.load(tmp_path / "published.yaml")
+
+
+def test_what_jobs_say_of_their_compilation():
+    point = {"size": "3", "first_call": 1.0, "latency": 5.0, "graphs": 2, "recompiles": 1}
+    text = '[{"name": "a", "count": 2.0, "time": 1.0}, {"name": "b", "count": 1.0, "time": 1.0}]'
+    row = {
+        "op": "a", "dtype": "float32", "size": "1", "mode": "compile", "status": "ok", "compile.graphs": 1.0,
+        "compile.kernels": 1.0, "compile.inductor": '{"fxgraph_cache_miss": 1, "extern_calls": 2}',
+        "compile.seconds": '{"_compile.compile_inner": 2.0}',
+    }  # fmt: skip
+    jobs = [
+        row | {"repeat": repeat, "series": json.dumps([point | {"first_call": seconds}]), "profile.kernels": profile}
+        for repeat, seconds, profile in ((0, 1.0, text), (1, 3.0, None))
+    ]
+    (found,) = compilation.about(pd.DataFrame(jobs))
+    assert (found["graphs"], found["kernels"], found["launched"]) == (1, 1, 3.0)
+    assert (found["hits"], found["misses"], found["seconds"]) == (0, 1, {"dynamo": 2.0})
+    assert found["series"] == [point | {"first_call": 2.0}]
