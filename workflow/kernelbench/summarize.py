@@ -98,7 +98,7 @@ class Data:
         status, reason, _ = self.status[row]
         if status == "ok" and (*row, metric) not in self.logs:
             reason = self.no_graph.get(row) if metric == "graph" else None
-            return "unsupported", reason or OFF_STREAM
+            return "unsupported", reason if isinstance(reason, str) else OFF_STREAM
         return status, reason
 
     def delta(self, metric: str) -> float:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelbench.harness.workload import Workload
 from kernelbench.harness.workloads.matmul import Matmul
 
 
@@ -23,6 +24,10 @@ class ScaledMatmul(Matmul):
         if a.itemsize > 1:  # The float64 reference.
             return a @ b
         return torch._scaled_mm(a, b, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
+
+    # Those of the product that it is otherwise have no scale.
+    kernel = Workload.kernel
+    jax = Workload.jax
 
     def necessary_bytes(self, size, itemsize):
         m, n = self.output_shape(size, itemsize)
