@@ -63,7 +63,9 @@ def test_six_operations_become_one_kernel_and_a_warm_cache_or_anothers_has_it(co
 
 
 def test_shapes_that_change_recompile_once_or_each_time(compiled):
-    static, dynamic = (compiled(f"compile-{mode}")["series"] for mode in ("static", "dynamic"))
+    entries = [compiled(f"compile-{mode}") for mode in ("static", "dynamic")]
+    assert [entry["compile"]["recompiles"] for entry in entries] == [0, 0], "what follows is not the cell's own"
+    static, dynamic = (entry["series"] for entry in entries)
     assert [point["size"] for point in static] == ["3001", "3002", "3000", "3003"]
     assert [point["recompiles"] for point in static] == [1, 2, 2, 3], "3000 was compiled for at first"
     assert [point["recompiles"] for point in dynamic] == [0] * 4

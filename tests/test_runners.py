@@ -1,10 +1,13 @@
 """The runners besides eager and compile, on the CPU: right, timed as what they are, or unsupported with the reason."""
 
 import os
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
-from checkout import TINY
+import torch
+from checkout import ROOT, TINY
 
 from kernelbench import machine
 from kernelbench.harness import record, runner
@@ -120,3 +123,61 @@ def test_a_training_step_is_compiled_and_right(run):
     entry = run("gpt_training", "compile")
     assert entry["status"] == "ok", entry["reason"]
     assert entry["accuracy"]["checks"] == 4
+
+
+def test_tf32_is_for_gpus_and_float32_never_rounds_to_it(run):
+    entry = run("mlp", "eager", "tf32")
+    assert (entry["status"], entry["reason"]) == ("unsupported", "tf32 needs cuda, this machine is cpu")
+    assert torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "high"
+    assert run("mlp", "eager")["status"] == "ok"
+    assert not torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest"
+
+
+def by_hand(study, op, size, mode, path, dtype="float32"):
+    """Measure a job of a study of workflow/studies in a process of its own and return its record."""
+    names = {"config": f"workflow/studies/{study}.yaml", "op": op, "size": size, "mode": mode, "dtype": dtype}
+    options = [word for name, value in names.items() for word in (f"--{name}", value)]
+    command = [sys.executable, "workflow/scripts/measure.py", *options, "--output", str(path / "record.json")]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return record.read(path / "record.json")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_six_kernels_become_one(tmp_path):
+    eager, compiled = (
+        sum(kernel["count"] for kernel in by_hand(*cell, mode, tmp_path)["profile"]["kernels"])
+        for cell in [("elementwise", "elementwise_chain", "20971520")]
+        for mode in ("eager", "compile")
+    )
+    assert (eager, compiled) == (6, 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("dtype", ["tf32", "bfloat16", "autocast-bfloat16"])
+@pytest.mark.parametrize("mode", ["eager", "compile", "jit"])
+def test_a_training_step_on_a_gpu_is_right(mode, dtype, tmp_path):
+    entry = by_hand("models", "gpt_training", "1", mode, tmp_path, dtype)
+    assert entry["status"] == "ok", entry["reason"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("mode", ["eager", "compile"])
+def test_float8_on_a_gpu_is_right_or_unsupported(mode, tmp_path):
+    entry = by_hand("dtypes", "scaled_matmul", "1024", mode, tmp_path, "float8")
+    has_it = torch.cuda.get_device_capability() >= (8, 9)
+    assert entry["status"] == ("ok" if has_it else "unsupported"), entry["reason"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("mode", ["onnx", "jax"])
+def test_a_runtime_off_the_stream_has_what_its_timers_can_tell(mode, tmp_path):
+    entry = by_hand("elementwise", "elementwise_chain", "65536", mode, tmp_path)
+    if entry["status"] == "unsupported":
+        assert "pip install" in entry["reason"]
+    else:
+        assert entry["status"] == "ok", entry["reason"]
+        assert set(entry["samples"]) == {"first_call", "latency", "throughput"}

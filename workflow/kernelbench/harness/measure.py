@@ -178,13 +178,14 @@ class _Job:
             self.time(call, synchronize, sampling)
             with self.phase("checks"):
                 checks += [_check(program, self.runner, function, given) for given in inputs]
+        if self.runner.dynamo:
+            record["compile"] = compiler.observe()
+        if "series" in mode and all(check["ok"] for check in checks):
             with self.phase("series"):
                 checks += self.series(program, function, synchronize)
         record["accuracy"] = _judge(checks)
         if mode["runner"] != "eager":
             record["generated_code"] = caches.generated_code(root)
-        if self.runner.dynamo:
-            record["compile"] = compiler.observe()
         if self.on_gpu and self.settings["repeat"] == 0:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
@@ -199,19 +200,16 @@ class _Job:
 
     def series(self, program: Program, function: Callable, synchronize: Callable) -> list[dict]:
         """Call at other sizes, one after the other; record what each took and compiled, and return the checks."""
-        found, checks = [], []
-        for size in self.settings["run"].get("series", []):
-            given = accuracy.make_inputs(
-                program.workload, size, DTYPES[self.settings["dtype"]], self.settings["device"], self.record["seeds"][0]
-            )
+        checks, found = [], self.record.setdefault("series", [])
+        dtype, device, seed = DTYPES[self.settings["dtype"]], self.settings["device"], self.record["seeds"][0]
+        for size in self.settings["run"]["series"]:
+            given = accuracy.make_inputs(program.workload, size, dtype, device, seed)
             call = partial(program.around(function), *given.values())
             times = [timers.wall(call, synchronize) for _ in range(1 + SERIES_CALLS)]
             seen = compiler.observe() if self.runner.dynamo else {"graphs": 0, "recompiles": 0}
             counts = {name: seen[name] for name in ("graphs", "recompiles")}
             found.append({"size": size, "first_call": times[0], "latency": median(times[1:]) * 1e6, **counts})
             checks.append(_check(program, self.runner, function, given))
-        if found:
-            self.record["series"] = found
         return checks
 
     def prepare(self) -> None:
