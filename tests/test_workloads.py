@@ -102,3 +102,10 @@ def test_float8_is_right_and_its_output_has_two_bytes():
     assert accuracy.check(program, inputs, results)["ok"]
     assert ScaledMatmul().necessary_bytes("64x32x48", 1) == 64 * 32 + 32 * 48 + 2 * 64 * 48
     assert ScaledMatmul().flops("64x32x48", 1) == 2 * 64 * 32 * 48
+
+
+def test_only_autocast_may_give_another_dtype():
+    for dtype, ok in (("float32", False), ("autocast-bfloat16", True)):
+        program, inputs = made(Mlp(), "4", dtype)
+        (output,) = program.results(program.function, inputs)
+        assert accuracy.check(program, inputs, (output.double(),))["ok"] == ok
