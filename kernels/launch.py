@@ -1,0 +1,145 @@
+"""Starting a Triton kernel at little cost to the host, and making it an operator of PyTorch.
+
+`kernel[grid](...)` binds, specialises and hashes its arguments anew at every call: some 5 µs of Python in Triton 3.6
+and 3.7. What comes of it depends on few things, so a function of this package looks up what it did the last time:
+
+    def f(x):
+        if launch.traced():                        # torch.compile, or a mode that wants to see every operator
+            return _OPERATOR(x)
+        key = (x.shape, x.dtype, x.device)         # for x of type torch.Tensor, contiguous, without grad
+        start = _KEPT.get(key)
+        if start is not None:
+            y = torch.empty_like(x)
+            if start(x.data_ptr(), y.data_ptr()):  # about 0.7 µs and what the driver takes
+                return y
+        ...                                        # checks, choices, and then the launch as usual
+        compiled = kernel[grid](x, y, *rest)
+        launch.keep(_KEPT, key, x.device, compiled, grid, rest)
+
+The key holds all that the choices, the grid, the numbers and the specialisation depend on: shapes, strides if they are
+not those of a contiguous tensor, dtypes, the device, options. Pointers must come first among the kernel's parameters;
+a kept launch takes them as integers and refuses those that are not multiples of 16, as the first launch's were (if not
+so, nothing is kept). It also refuses, by returning False, when Triton has launch hooks (a profiler's) or another device
+is current: the usual launch then does what is right. It goes to the stream that is current at the call.
+
+The launcher inside a compiled kernel is no public interface. `keep` knows the one of Triton 3.6 and the one of 3.7 and
+keeps nothing under any other version, nor for a kernel that asks for scratch memory: then every launch is a usual one.
+"""
+
+import atexit
+from collections.abc import Callable
+from functools import cache
+
+import torch
+import triton
+from triton import knobs
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # tensors that do nothing of their own when an operator is called
+_SIZE = 4096  # kept launches of an operation, after which it starts afresh
+_VERSION = ".".join(triton.__version__.split(".")[:2])
+_STREAM = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_DEVICE = getattr(torch._C, "_cuda_getDevice", None)
+_MODES = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_LIBRARY = torch.library.Library("kernelbench", "FRAGMENT")
+# A library takes its operators along when it is freed; this one may outlive the module, when that is imported anew.
+atexit.register(lambda library: None, _LIBRARY)
+
+
+@cache
+def limits(device: torch.device) -> tuple[int, int, int]:
+    """Compute capability (90 is 9.0), multiprocessors, shared bytes per program; for the CPU an H200's."""
+    if device.type != "cuda":
+        return 90, 132, 232448
+    found = torch.cuda.get_device_properties(device)
+    return found.major * 10 + found.minor, found.multi_processor_count, found.shared_memory_per_block_optin
+
+
+def traced() -> bool:
+    """Whether torch.compile or a dispatch mode should see an operator rather than a launch."""
+    return torch.compiler.is_compiling() or _MODES() > 0
+
+
+def special(*values) -> bool:
+    """Whether one is a tensor of a subclass that may want to see an operator."""
+    return any(isinstance(value, torch.Tensor) and type(value) not in PLAIN for value in values)
+
+
+def keep(kept: dict, key: tuple, device: torch.device, compiled, grid: tuple[int, ...], rest: tuple) -> None:
+    """Put a function of the kernel's pointers into `kept` that starts `compiled` again, if there is a way to.
+
+    compiled: what `kernel[grid](*pointers, *rest)` returned, with all pointers multiples of 16 bytes. grid: up to
+    three numbers. rest: the other arguments by position, constants included.
+
+    The function takes the pointers as integers and returns whether it started the kernel.
+    """
+    launcher = getattr(compiled, "run", None)
+    make = _LAUNCHERS.get(_VERSION)
+    if make is None or _STREAM is None or launcher is None or device.type != "cuda":
+        return
+    if launcher.global_scratch_size or launcher.profile_scratch_size:
+        return
+    if len(kept) >= _SIZE:
+        kept.clear()
+    kept[key] = _guarded(make(launcher, compiled, (*grid, 1, 1)[:3], tuple(rest)), device.index)
+
+
+def _guarded(start, device):
+    enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    several = torch.cuda.device_count() > 1
+
+    def checked(*pointers):
+        for pointer in pointers:
+            if pointer & 15:
+                return False
+        if enter.calls or leave.calls or (several and _DEVICE() != device):
+            return False
+        start(_STREAM(device), pointers)
+        return True
+
+    return checked
+
+
+# How to call a compiled kernel's launcher, which differs between versions. All take the grid, stream and function, two
+# flags, the kernel's warps, clusters and shared bytes, three for hooks, two for scratch memory, and the arguments.
+
+
+def _launcher_36(launcher, compiled, grid, rest):
+    launch, flags = launcher.launch, (launcher.launch_cooperative_grid, launcher.launch_pdl)
+    head, packed = (compiled.function, *flags, None, None), compiled.packed_metadata
+    tail = (packed, None, None, None)
+    x, y, z = grid
+
+    def start(stream, pointers):
+        launch(x, y, z, stream, *head, *tail, *pointers, *rest)
+
+    return start
+
+
+def _launcher_37(launcher, compiled, grid, rest):
+    launch, flags = launcher.launch, (launcher.launch_cooperative_grid, launcher.launch_pdl)
+    nothing = (None, None, None, None, None)
+    middle = (compiled.function, *flags, compiled.packed_metadata, *nothing)
+    middle += (launcher.arg_annotations, launcher.kernel_signature)
+    x, y, z = grid
+
+    def start(stream, pointers):
+        launch(x, y, z, stream, *middle, pointers + rest)
+
+    return start
+
+
+_LAUNCHERS = {} if torch.version.hip else {"3.6": _launcher_36, "3.7": _launcher_37}
+
+
+def operator(schema: str, run: Callable, fake: Callable):
+    """Define `kernelbench::<schema>` for PyTorch and return it, to be called like a function.
+
+    schema: such as "softmax(Tensor x) -> Tensor". run: does the work. fake: of the same arguments, returns an empty
+    result of the right shape, dtype and device, for torch.compile. No gradient is defined.
+    """
+    name = schema.partition("(")[0]
+    if not hasattr(torch.ops.kernelbench, name):
+        _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd", allow_override=True)
+    torch.library.register_fake(f"kernelbench::{name}", fake, lib=_LIBRARY, allow_override=True)
+    return getattr(torch.ops.kernelbench, name).default
