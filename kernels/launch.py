@@ -47,11 +47,11 @@ atexit.register(lambda library: None, _LIBRARY)
 
 @cache
 def limits(device: torch.device) -> tuple[int, int, int]:
-    """Compute capability (90 is 9.0), multiprocessors, shared bytes per program; for the CPU an H200's."""
+    """Major compute capability, multiprocessors, shared bytes per program; for the CPU an H200's."""
     if device.type != "cuda":
-        return 90, 132, 232448
+        return 9, 132, 232448
     found = torch.cuda.get_device_properties(device)
-    return found.major * 10 + found.minor, found.multi_processor_count, found.shared_memory_per_block_optin
+    return found.major, found.multi_processor_count, found.shared_memory_per_block_optin
 
 
 def traced() -> bool:

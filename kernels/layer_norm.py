@@ -40,38 +40,39 @@ _WAYS = {
         (32768, Ring(8192, 0, 7, 16, 2)),
         (65536, Ring(8192, 0, 14, 16, 1)),
         (131072, Ring(8192, 4, 14, 16, 1)),
-        (_ANY, Online(8192, 16, 4)),
+        (_ANY, Online(16384, 32, 4, 1)),
     ),
     ("sm_90", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 7, 16, 2)),
         (32768, Ring(4096, 0, 14, 16, 1)),
         (65536, Ring(4096, 4, 14, 16, 1)),
-        (_ANY, Online(4096, 16, 4)),
+        (_ANY, Online(8192, 32, 4, 1)),
     ),
     ("sm_80", 2): (
         *_NARROW,
         (16384, Rows(1, 16384, 16)),
         (32768, Ring(8192, 0, 9, 16, 1)),
         (65536, Ring(8192, 2, 9, 16, 1)),
-        (_ANY, Online(8192, 16, 3)),
+        (_ANY, Online(8192, 16, 3, 2)),
     ),
     ("sm_80", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 9, 16, 1)),
         (32768, Ring(4096, 2, 9, 16, 1)),
-        (_ANY, Online(4096, 16, 3)),
+        (_ANY, Online(4096, 16, 3, 2)),
     ),
-    ("any", 2): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1))),
-    ("any", 4): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1))),
+    ("any", 2): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
+    ("any", 4): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
 }
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
 
 
 @triton.jit
-def _affine(w_ptr, b_ptr, columns, PARTS: tl.constexpr, SPAN: tl.constexpr):
-    column = tl.arange(0, SPAN)[None, :]
+def _affine(w_ptr, b_ptr, columns, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr):
+    # As if each row had its own, so that every thread loads just those that it needs.
+    column = tl.arange(0, SPAN)[None, :] + tl.zeros([ROWS, SPAN], tl.int32)
     weights = ()
     biases = ()
     for i in tl.static_range(PARTS):
@@ -124,7 +125,7 @@ def _rows_kernel(
     columns = columns * GRAIN
     x_row = x_row.to(tl.int64) * GRAIN
     # Asked for before the reductions, so that they arrive while those run; kept for all rows to come.
-    weights, biases = _affine(w_ptr, b_ptr, columns, PARTS, SPAN)
+    weights, biases = _affine(w_ptr, b_ptr, columns, ROWS, PARTS, SPAN)
     if STAGES:
         for lot in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
             _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN, LOAD, STORE)
@@ -133,14 +134,10 @@ def _rows_kernel(
         _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN, LOAD, STORE)
 
 
-@triton.jit(do_not_specialize=["columns", "x_row"])
-def _online_kernel(
-    x_ptr, w_ptr, b_ptr, y_ptr, columns, x_row, eps, GRAIN: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr
+@triton.jit
+def _online(
+    x_ptr, w_ptr, b_ptr, y_ptr, columns, eps, SPAN: tl.constexpr, STAGES: tl.constexpr
 ):  # fmt: skip
-    columns = columns * GRAIN
-    row = tl.program_id(0).to(tl.int64)
-    x_ptr += row * x_row * GRAIN
-    y_ptr += row * columns
     lane = tl.arange(0, SPAN).to(tl.int64)
     mean = 0.0
     squares = 0.0
@@ -164,7 +161,19 @@ def _online_kernel(
         w = tl.load(w_ptr + column, mask=mask, other=0.0).to(tl.float32)
         b = tl.load(b_ptr + column, mask=mask, other=0.0).to(tl.float32)
         y = (x - mean) * scale * w + b
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask, eviction_policy="evict_first")
+
+
+@triton.jit(do_not_specialize=["rows", "columns", "x_row"])
+def _online_kernel(
+    x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
+    GRAIN: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    columns = columns * GRAIN
+    x_row = x_row * GRAIN
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        row = row * tl.full([], 1, tl.int64)
+        _online(x_ptr + row * x_row, w_ptr, b_ptr, y_ptr + row * columns, columns, eps, SPAN, STAGES)
 
 
 _KEPT = {}
@@ -187,7 +196,7 @@ def _start(flat, x_row, weight, bias, y, eps, way=None):
         grid, numbers, constants = rowwise.ring_arguments(flat, x_row, way, processors)
     else:
         kernel = _online_kernel
-        grid, numbers, constants = rowwise.online_arguments(flat, x_row, way)
+        grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
     rest = (*numbers, eps, *constants)
     with torch.cuda.device_of(flat):
         return kernel[grid](flat, weight, bias, y, *rest, num_warps=way.warps), grid, rest

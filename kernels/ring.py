@@ -257,7 +257,7 @@ def layer_norm_kernel(
             async_copy.commit_group()
             slot = _next(slot, SLOTS)
             total += gl.sum(_inside(x, row, i, columns, 0.0, SPAN, GRAIN, ALIGNED, EVEN), axis=1)
-        mean = gl.sum(total, axis=0) / columns
+        mean = gl.div_rn(gl.sum(total, axis=0), columns * 1.0)  # to nearest: see layer_norm.py
         total = gl.full([SPAN // GRAIN], 0.0, gl.float32, gl.SliceLayout(1, layout))
         for i in gl.static_range(HELD):
             total += _squares(held[i], mean, row, i, columns, SPAN, GRAIN, ALIGNED, EVEN)

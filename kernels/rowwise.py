@@ -39,18 +39,22 @@ class Ring(NamedTuple):
 
 
 class Online(NamedTuple):
-    """Rows read twice, in chunks of `span` columns, `stages` - 1 of which are copied to shared memory ahead."""
+    """Rows read twice, in chunks of `span` columns, `stages` - 1 of which are copied to shared memory ahead.
+
+    `programs` per multiprocessor take row after row: few, so that the rows in work stay in the L2 cache.
+    """
 
     span: int
     warps: int
     stages: int
+    programs: int
 
 
 def gpu(capability: int, shared: int) -> str:
     """The name under which tables list a GPU: a wide row needs its shared memory, not its name."""
-    if capability >= 90 and shared >= 232448:
+    if capability >= 9 and shared >= 232448:
         return "sm_90"
-    return "sm_80" if capability >= 80 and shared >= 166912 else "any"
+    return "sm_80" if capability >= 8 and shared >= 166912 else "any"
 
 
 @lru_cache(maxsize=4096)
@@ -84,7 +88,7 @@ def can_ring(flat: torch.Tensor, x_row: int) -> bool:
     return flat.data_ptr() % 16 == 0 and (whole or x_row == flat.shape[1])
 
 
-def rows_arguments(flat, x_row: int, way: Rows, processors: int) -> tuple[tuple, tuple]:
+def rows_arguments(flat, x_row: int, way: Rows, processors: int) -> tuple[tuple, tuple, tuple]:
     """Grid and arguments of a kernel for Rows: the numbers, and the constants."""
     rows, columns = flat.shape
     lots = -(-rows // way.rows)
@@ -94,14 +98,14 @@ def rows_arguments(flat, x_row: int, way: Rows, processors: int) -> tuple[tuple,
     return grid, (rows, columns // unit, x_row // unit), constants
 
 
-def online_arguments(flat, x_row: int, way: Online) -> tuple[tuple, tuple]:
+def online_arguments(flat, x_row: int, way: Online, processors: int) -> tuple[tuple, tuple, tuple]:
     """Grid and arguments of a kernel for Online: the numbers, and the constants."""
     rows, columns = flat.shape
     unit = grain(flat.element_size(), columns, x_row)
-    return (rows,), (columns // unit, x_row // unit), (unit, way.span, way.stages)
+    return (min(rows, processors * way.programs),), (rows, columns // unit, x_row // unit), (unit, way.span, way.stages)
 
 
-def ring_arguments(flat, x_row: int, way: Ring, processors: int) -> tuple[tuple, tuple]:
+def ring_arguments(flat, x_row: int, way: Ring, processors: int) -> tuple[tuple, tuple, tuple]:
     """Grid and arguments of a kernel for Ring: the numbers, and the constants. ValueError if a row does not fit."""
     rows, columns = flat.shape
     size = _GRAIN // flat.element_size()

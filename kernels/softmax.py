@@ -39,30 +39,30 @@ _WAYS = {
         (32768, Ring(8192, 0, 7, 16, 2)),
         (65536, Ring(8192, 0, 14, 16, 1)),
         (131072, Ring(8192, 4, 14, 16, 1)),
-        (_ANY, Online(8192, 16, 4)),
+        (_ANY, Online(16384, 32, 4, 1)),
     ),
     ("sm_90", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 7, 16, 2)),
         (32768, Ring(4096, 0, 14, 16, 1)),
         (65536, Ring(4096, 4, 14, 16, 1)),
-        (_ANY, Online(4096, 16, 4)),
+        (_ANY, Online(8192, 32, 4, 1)),
     ),
     ("sm_80", 2): (
         *_NARROW,
         (16384, Rows(1, 4096, 16)),
         (32768, Ring(8192, 0, 9, 16, 1)),
         (65536, Ring(8192, 2, 9, 16, 1)),
-        (_ANY, Online(8192, 16, 3)),
+        (_ANY, Online(8192, 16, 3, 2)),
     ),
     ("sm_80", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 9, 16, 1)),
         (32768, Ring(4096, 2, 9, 16, 1)),
-        (_ANY, Online(4096, 16, 3)),
+        (_ANY, Online(4096, 16, 3, 2)),
     ),
-    ("any", 2): (*_NARROW, (16384, Rows(1, 4096, 16)), (_ANY, Online(8192, 8, 1))),
-    ("any", 4): (*_NARROW, (16384, Rows(1, 4096, 16)), (_ANY, Online(8192, 8, 1))),
+    ("any", 2): (*_NARROW, (16384, Rows(1, 4096, 16)), (_ANY, Online(8192, 8, 1, 2))),
+    ("any", 4): (*_NARROW, (16384, Rows(1, 4096, 16)), (_ANY, Online(8192, 8, 1, 2))),
 }
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
@@ -131,14 +131,8 @@ def _rows_kernel(
         _rows(x_ptr, y_ptr, tl.program_id(0), rows, columns, x_row, ROWS, PARTS, SPAN, LOAD, STORE)
 
 
-@triton.jit(do_not_specialize=["columns", "x_row"])
-def _online_kernel(
-    x_ptr, y_ptr, columns, x_row, GRAIN: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr
-):  # fmt: skip
-    columns = columns * GRAIN
-    row = tl.program_id(0).to(tl.int64)
-    x_ptr += row * x_row * GRAIN
-    y_ptr += row * columns
+@triton.jit
+def _online(x_ptr, y_ptr, columns, SPAN: tl.constexpr, GRAIN: tl.constexpr, STAGES: tl.constexpr):
     lane = tl.arange(0, SPAN // GRAIN)[:, None].to(tl.int64) * GRAIN + tl.arange(0, GRAIN)[None, :]
     # The maximum starts at the lowest finite number: a leading chunk of -inf then adds 0 to the
     # sum, not NaN. A row of nothing but -inf ends as 0 times 1/0, which is NaN as in torch.
@@ -158,7 +152,18 @@ def _online_kernel(
         mask = column < columns
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
         y = _exp2((x - highest) * _LOG2E) * scale
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask, eviction_policy="evict_first")
+
+
+@triton.jit(do_not_specialize=["rows", "columns", "x_row"])
+def _online_kernel(
+    x_ptr, y_ptr, rows, columns, x_row, GRAIN: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr
+):  # fmt: skip
+    columns = columns * GRAIN
+    x_row = x_row * GRAIN
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        row = row * tl.full([], 1, tl.int64)
+        _online(x_ptr + row * x_row, y_ptr + row * columns, columns, SPAN, GRAIN, STAGES)
 
 
 _KEPT = {}
@@ -181,7 +186,7 @@ def _start(flat, x_row, y, way=None):
         grid, numbers, constants = rowwise.ring_arguments(flat, x_row, way, processors)
     else:
         kernel = _online_kernel
-        grid, numbers, constants = rowwise.online_arguments(flat, x_row, way)
+        grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
     with torch.cuda.device_of(flat):
         return kernel[grid](flat, y, *numbers, *constants, num_warps=way.warps), grid, numbers + constants
 
