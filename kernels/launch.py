@@ -3,9 +3,7 @@
 `kernel[grid](...)` binds, specialises and hashes its arguments anew at every call: some 5 µs of Python in Triton 3.6
 and 3.7. What comes of it depends on few things, so a function of this package looks up what it did the last time:
 
-    def f(x):
-        if launch.traced():                        # torch.compile, or a mode that wants to see every operator
-            return _OPERATOR(x)
+    def run(x):
         key = (x.shape, x.dtype, x.device)         # for x of type torch.Tensor, contiguous, without grad
         start = _KEPT.get(key)
         if start is not None:
@@ -15,6 +13,12 @@ and 3.7. What comes of it depends on few things, so a function of this package l
         ...                                        # checks, choices, and then the launch as usual
         compiled = kernel[grid](x, y, *rest)
         launch.keep(_KEPT, key, x.device, compiled, grid, rest)
+        return y
+
+    _OPERATOR = launch.operator("f(Tensor x) -> Tensor", run, fake)
+
+    def f(x):                                      # the operator costs 1.2 µs more than the function
+        return _OPERATOR(x) if launch.traced(x) else run(x)
 
 The key holds all that the choices, the grid, the numbers and the specialisation depend on: shapes, strides if they are
 not those of a contiguous tensor, dtypes, the device, options. Pointers must come first among the kernel's parameters;
@@ -54,14 +58,14 @@ def limits(device: torch.device) -> tuple[int, int, int]:
     return found.major, found.multi_processor_count, found.shared_memory_per_block_optin
 
 
-def traced() -> bool:
-    """Whether torch.compile or a dispatch mode should see an operator rather than a launch."""
-    return torch.compiler.is_compiling() or _MODES() > 0
-
-
-def special(*values) -> bool:
-    """Whether one is a tensor of a subclass that may want to see an operator."""
-    return any(isinstance(value, torch.Tensor) and type(value) not in PLAIN for value in values)
+def traced(*tensors) -> bool:
+    """Whether torch.compile, a dispatch mode or a tensor of a subclass should see an operator rather than a launch."""
+    if torch.compiler.is_compiling() or _MODES():
+        return True
+    for tensor in tensors:  # noqa: SIM110 - a generator would cost as much again
+        if type(tensor) not in PLAIN and isinstance(tensor, torch.Tensor):
+            return True
+    return False
 
 
 def keep(kept: dict, key: tuple, device: torch.device, compiled, grid: tuple[int, ...], rest: tuple) -> None:

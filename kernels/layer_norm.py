@@ -185,7 +185,7 @@ def _start(flat, x_row, weight, bias, y, eps, way=None):
     capability, processors, shared = _limits(flat.device)
     if way is None:
         ways = _WAYS[rowwise.gpu(capability, shared), flat.element_size()]
-        way = rowwise.choose(ways, flat.shape[1], not _INTERPRETED and rowwise.can_ring(flat, x_row))
+        way = rowwise.choose(ways, flat.shape[1], rowwise.can_ring(flat, x_row))
     if isinstance(way, Rows):
         kernel = _rows_kernel
         grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way, processors)
@@ -238,7 +238,7 @@ def _key(x, weight, bias, eps):
     return x.shape, weight.shape, bias.shape, x.dtype, weight.dtype, bias.dtype, device, eps
 
 
-def _layer_norm(x, weight, bias, eps):
+def _anew(x, weight, bias, eps):
     """layer_norm() without a look at what was done before."""
     _check(x, weight, bias, eps)
     y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -250,6 +250,15 @@ def _layer_norm(x, weight, bias, eps):
     if key is not None and all(t.data_ptr() % 16 == 0 for t in (x, weight, bias, y)):
         launch.keep(_KEPT, key, x.device, *started)
     return y
+
+
+def _layer_norm(x, weight, bias, eps):
+    start = _KEPT.get(_key(x, weight, bias, eps))
+    if start is not None:
+        y = torch.empty_like(x)
+        if start(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr()):
+            return y
+    return _anew(x, weight, bias, eps)
 
 
 def _fake(x, weight, bias, eps):
@@ -279,13 +288,6 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
     device does not fit, `eps` is negative or not finite, or a tensor requires grad while grad mode
     is on.
     """
-    if launch.traced():
-        return _OPERATOR(x, weight, bias, eps)
-    start = _KEPT.get(_key(x, weight, bias, eps))
-    if start is not None:
-        y = torch.empty_like(x)
-        if start(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr()):
-            return y
-    if launch.special(x, weight, bias):
+    if launch.traced(x, weight, bias):
         return _OPERATOR(x, weight, bias, eps)
     return _layer_norm(x, weight, bias, eps)

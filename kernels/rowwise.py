@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import torch
+from triton import knobs
 
 _GRAIN = 16  # bytes that a thread should load at a time
 
@@ -83,9 +84,13 @@ def matrix(x: torch.Tensor) -> tuple[torch.Tensor, int]:
 
 
 def can_ring(flat: torch.Tensor, x_row: int) -> bool:
-    """Whether ring.py can copy these rows: they start 16 bytes apart or follow each other without gaps."""
+    """Whether ring.py can copy these rows: they start 16 bytes apart or follow each other without gaps.
+
+    And whether Triton compiles: its interpreter knows no asynchronous copies.
+    """
     whole = grain(flat.element_size(), flat.shape[1], x_row) * flat.element_size() == _GRAIN
-    return flat.data_ptr() % 16 == 0 and (whole or x_row == flat.shape[1])
+    follow = whole or x_row == flat.shape[1]
+    return follow and flat.data_ptr() % 16 == 0 and not knobs.runtime.interpret
 
 
 def rows_arguments(flat, x_row: int, way: Rows, processors: int) -> tuple[tuple, tuple, tuple]:

@@ -175,7 +175,7 @@ def _start(flat, x_row, y, way=None):
     capability, processors, shared = _limits(flat.device)
     if way is None:
         ways = _WAYS[rowwise.gpu(capability, shared), flat.element_size()]
-        way = rowwise.choose(ways, flat.shape[1], not _INTERPRETED and rowwise.can_ring(flat, x_row))
+        way = rowwise.choose(ways, flat.shape[1], rowwise.can_ring(flat, x_row))
     if isinstance(way, Rows):
         kernel = _rows_kernel
         grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way, processors)
@@ -204,7 +204,7 @@ def _check(x):
         raise ValueError("x requires grad; this kernel is forward only: detach it or use no_grad()")
 
 
-def _softmax(x):
+def _anew(x):
     """softmax() without a look at what was done before."""
     _check(x)
     y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -214,6 +214,16 @@ def _softmax(x):
     if x.is_contiguous() and x.data_ptr() % 16 == y.data_ptr() % 16 == 0:
         launch.keep(_KEPT, (x.shape, x.dtype, x.device), x.device, *started)
     return y
+
+
+def _softmax(x):
+    if type(x) is torch.Tensor and x.is_contiguous() and not (x.requires_grad and torch.is_grad_enabled()):
+        start = _KEPT.get((x.shape, x.dtype, x.device))
+        if start is not None:
+            y = torch.empty_like(x)
+            if start(x.data_ptr(), y.data_ptr()):
+                return y
+    return _anew(x)
 
 
 def _fake(x):
@@ -238,12 +248,4 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Raises TypeError if `x` is no tensor or of another dtype; ValueError if it has no dimension, is
     not on a CUDA device, or requires grad while grad mode is on.
     """
-    if launch.traced():
-        return _OPERATOR(x)
-    if type(x) is torch.Tensor and x.is_contiguous() and not (x.requires_grad and torch.is_grad_enabled()):
-        start = _KEPT.get((x.shape, x.dtype, x.device))
-        if start is not None:
-            y = torch.empty_like(x)
-            if start(x.data_ptr(), y.data_ptr()):
-                return y
-    return _OPERATOR(x) if launch.special(x) else _softmax(x)
+    return _OPERATOR(x) if launch.traced(x) else _softmax(x)
