@@ -3,8 +3,8 @@
 `kernel[grid](...)` binds, specialises and hashes its arguments anew at every call: some 5 µs of Python in Triton 3.6
 and 3.7. What comes of it depends on few things, so a function of this package looks up what it did the last time:
 
-    def run(x):
-        key = (x.shape, x.dtype, x.device)         # for x of type torch.Tensor, contiguous, without grad
+    def run(x):                                    # for x of type torch.Tensor
+        key = (x.shape, x.dtype, x.device)         # if x is contiguous and needs no gradient
         start = _KEPT.get(key)
         if start is not None:
             y = torch.empty_like(x)
@@ -18,7 +18,7 @@ and 3.7. What comes of it depends on few things, so a function of this package l
     _OPERATOR = launch.operator("f(Tensor x) -> Tensor", run, fake)
 
     def f(x):                                      # the operator costs 1.2 µs more than the function
-        return _OPERATOR(x) if launch.traced(x) else run(x)
+        return _OPERATOR(x) if launch.traced() or launch.special(x) else run(x)
 
 The key holds all that the choices, the grid, the numbers and the specialisation depend on: shapes, strides if they are
 not those of a contiguous tensor, dtypes, the device, options. Pointers must come first among the kernel's parameters;
@@ -43,6 +43,7 @@ _SIZE = 4096  # kept launches of an operation, after which it starts afresh
 _VERSION = ".".join(triton.__version__.split(".")[:2])
 _STREAM = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _DEVICE = getattr(torch._C, "_cuda_getDevice", None)
+_ENTER, _LEAVE = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
 _MODES = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _LIBRARY = torch.library.Library("kernelbench", "FRAGMENT")
 # A library takes its operators along when it is freed; this one may outlive the module, when that is imported anew.
@@ -58,14 +59,14 @@ def limits(device: torch.device) -> tuple[int, int, int]:
     return found.major, found.multi_processor_count, found.shared_memory_per_block_optin
 
 
-def traced(*tensors) -> bool:
-    """Whether torch.compile, a dispatch mode or a tensor of a subclass should see an operator rather than a launch."""
-    if torch.compiler.is_compiling() or _MODES():
-        return True
-    for tensor in tensors:  # noqa: SIM110 - a generator would cost as much again
-        if type(tensor) not in PLAIN and isinstance(tensor, torch.Tensor):
-            return True
-    return False
+def traced() -> bool:
+    """Whether torch.compile or a dispatch mode should see an operator rather than a launch."""
+    return torch.compiler.is_compiling() or _MODES() > 0
+
+
+def special(*tensors) -> bool:
+    """Whether one is a tensor of a subclass, which may want to see an operator."""
+    return any(isinstance(tensor, torch.Tensor) and type(tensor) not in PLAIN for tensor in tensors)
 
 
 def keep(kept: dict, key: tuple, device: torch.device, compiled, grid: tuple[int, ...], rest: tuple) -> None:
@@ -77,62 +78,58 @@ def keep(kept: dict, key: tuple, device: torch.device, compiled, grid: tuple[int
     The function takes the pointers as integers and returns whether it started the kernel.
     """
     launcher = getattr(compiled, "run", None)
-    make = _LAUNCHERS.get(_VERSION)
+    make = _STARTERS.get(_VERSION)
     if make is None or _STREAM is None or launcher is None or device.type != "cuda":
         return
     if launcher.global_scratch_size or launcher.profile_scratch_size:
         return
     if len(kept) >= _SIZE:
         kept.clear()
-    kept[key] = _guarded(make(launcher, compiled, (*grid, 1, 1)[:3], tuple(rest)), device.index)
+    kept[key] = make(launcher, compiled, device.index, (*grid, 1, 1)[:3], tuple(rest))
 
 
-def _guarded(start, device):
-    enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
-    several = torch.cuda.device_count() > 1
+# Functions that start a kept launch, one for each way that Triton's launcher is called. All take the grid, the stream,
+# the function, two flags, warps, clusters and shared bytes, three for hooks, two for scratch memory, and the arguments.
+# Written out twice, since a function between would cost a tenth of the whole.
 
-    def checked(*pointers):
+
+def _starter_36(launcher, compiled, device, grid, rest):
+    launch, (x, y, z) = launcher.launch, grid
+    middle = (compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl, None, None)
+    middle += (compiled.packed_metadata, None, None, None)
+    enter, leave, several = _ENTER, _LEAVE, torch.cuda.device_count() > 1
+
+    def start(*pointers):
         for pointer in pointers:
             if pointer & 15:
                 return False
         if enter.calls or leave.calls or (several and _DEVICE() != device):
             return False
-        start(_STREAM(device), pointers)
+        launch(x, y, z, _STREAM(device), *middle, *pointers, *rest)
         return True
 
-    return checked
+    return start
 
 
-# How to call a compiled kernel's launcher, which differs between versions. All take the grid, stream and function, two
-# flags, the kernel's warps, clusters and shared bytes, three for hooks, two for scratch memory, and the arguments.
+def _starter_37(launcher, compiled, device, grid, rest):
+    launch, (x, y, z) = launcher.launch, grid
+    middle = (compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl, compiled.packed_metadata)
+    middle += (None, None, None, None, None, launcher.arg_annotations, launcher.kernel_signature)
+    enter, leave, several = _ENTER, _LEAVE, torch.cuda.device_count() > 1
 
-
-def _launcher_36(launcher, compiled, grid, rest):
-    launch, flags = launcher.launch, (launcher.launch_cooperative_grid, launcher.launch_pdl)
-    head, packed = (compiled.function, *flags, None, None), compiled.packed_metadata
-    tail = (packed, None, None, None)
-    x, y, z = grid
-
-    def start(stream, pointers):
-        launch(x, y, z, stream, *head, *tail, *pointers, *rest)
+    def start(*pointers):
+        for pointer in pointers:
+            if pointer & 15:
+                return False
+        if enter.calls or leave.calls or (several and _DEVICE() != device):
+            return False
+        launch(x, y, z, _STREAM(device), *middle, pointers + rest)
+        return True
 
     return start
 
 
-def _launcher_37(launcher, compiled, grid, rest):
-    launch, flags = launcher.launch, (launcher.launch_cooperative_grid, launcher.launch_pdl)
-    nothing = (None, None, None, None, None)
-    middle = (compiled.function, *flags, compiled.packed_metadata, *nothing)
-    middle += (launcher.arg_annotations, launcher.kernel_signature)
-    x, y, z = grid
-
-    def start(stream, pointers):
-        launch(x, y, z, stream, *middle, pointers + rest)
-
-    return start
-
-
-_LAUNCHERS = {} if torch.version.hip else {"3.6": _launcher_36, "3.7": _launcher_37}
+_STARTERS = {} if torch.version.hip else {"3.6": _starter_36, "3.7": _starter_37}
 
 
 def operator(schema: str, run: Callable, fake: Callable):

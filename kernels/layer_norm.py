@@ -39,28 +39,28 @@ _WAYS = {
         (16384, Rows(1, 16384, 16, 3, 1)),
         (32768, Ring(8192, 0, 7, 16, 2)),
         (65536, Ring(8192, 0, 14, 16, 1)),
-        (131072, Ring(8192, 4, 14, 16, 1)),
-        (_ANY, Online(16384, 32, 4, 1)),
+        (131072, Ring(4096, 5, 28, 16, 1)),
+        (_ANY, Online(8192, 16, 4, 1)),
     ),
     ("sm_90", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 7, 16, 2)),
         (32768, Ring(4096, 0, 14, 16, 1)),
         (65536, Ring(4096, 4, 14, 16, 1)),
-        (_ANY, Online(8192, 32, 4, 1)),
+        (_ANY, Online(4096, 16, 4, 1)),
     ),
     ("sm_80", 2): (
         *_NARROW,
         (16384, Rows(1, 16384, 16)),
         (32768, Ring(8192, 0, 9, 16, 1)),
         (65536, Ring(8192, 2, 9, 16, 1)),
-        (_ANY, Online(8192, 16, 3, 2)),
+        (_ANY, Online(4096, 8, 3, 2)),
     ),
     ("sm_80", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 9, 16, 1)),
         (32768, Ring(4096, 2, 9, 16, 1)),
-        (_ANY, Online(4096, 16, 3, 2)),
+        (_ANY, Online(2048, 8, 3, 2)),
     ),
     ("any", 2): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
     ("any", 4): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
@@ -252,8 +252,8 @@ def _anew(x, weight, bias, eps):
     return y
 
 
-def _layer_norm(x, weight, bias, eps):
-    start = _KEPT.get(_key(x, weight, bias, eps))
+def _layer_norm(x, weight, bias, eps, start=None):
+    start = start or _KEPT.get(_key(x, weight, bias, eps))
     if start is not None:
         y = torch.empty_like(x)
         if start(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr()):
@@ -288,6 +288,9 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
     device does not fit, `eps` is negative or not finite, or a tensor requires grad while grad mode
     is on.
     """
-    if launch.traced(x, weight, bias):
+    if launch.traced():
         return _OPERATOR(x, weight, bias, eps)
-    return _layer_norm(x, weight, bias, eps)
+    start = _KEPT.get(_key(x, weight, bias, eps))
+    if start is None and launch.special(x, weight, bias):
+        return _OPERATOR(x, weight, bias, eps)
+    return _layer_norm(x, weight, bias, eps, start)

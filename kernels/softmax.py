@@ -45,7 +45,7 @@ _WAYS = {
         *_NARROW,
         (16384, Ring(4096, 0, 7, 16, 2)),
         (32768, Ring(4096, 0, 14, 16, 1)),
-        (65536, Ring(4096, 4, 14, 16, 1)),
+        (65536, Ring(4096, 4, 14, 32, 1)),
         (_ANY, Online(8192, 32, 4, 1)),
     ),
     ("sm_80", 2): (
@@ -248,4 +248,6 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Raises TypeError if `x` is no tensor or of another dtype; ValueError if it has no dimension, is
     not on a CUDA device, or requires grad while grad mode is on.
     """
-    return _OPERATOR(x) if launch.traced(x) else _softmax(x)
+    if launch.traced() or (type(x) is not torch.Tensor and launch.special(x)):
+        return _OPERATOR(x)
+    return _softmax(x)

@@ -5,11 +5,12 @@ import torch
 import torch.nn.functional as F
 
 pytest.importorskip("triton")
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
 
 from test_kernels import MODULES, layer_norm, softmax
 from triton import knobs
 from triton.backends.nvidia.driver import CudaLauncher
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
 
 launch = MODULES["softmax"].launch
 CUDA = torch.device("cuda", 1)
@@ -87,7 +88,7 @@ def test_nothing_is_kept_under_another_triton_or_interpreted(gpu, monkeypatch):
 
 
 def test_this_triton_is_known():
-    assert launch._VERSION in launch._LAUNCHERS
+    assert launch._VERSION in launch._STARTERS
 
 
 def test_not_too_much_is_kept(gpu, monkeypatch):
