@@ -37,6 +37,7 @@ class Ring(NamedTuple):
     slots: int
     warps: int
     programs: int  # per multiprocessor
+    store: str = ""
 
 
 class Online(NamedTuple):
@@ -121,7 +122,7 @@ def ring_arguments(flat, x_row: int, way: Ring, processors: int) -> tuple[tuple,
         raise ValueError(f"{columns} columns do not fit: {parts} parts for {held} + {way.slots} buffers")
     unit = size if aligned else 1
     even = aligned and columns % way.span == 0
-    constants = (parts, held, way.slots, depth(parts, held, way.slots), way.span, size, aligned, even)
+    constants = (parts, held, way.slots, depth(parts, held, way.slots), way.span, size, aligned, even, way.store)
     return (min(rows, processors * way.programs),), (rows, columns // unit, x_row // unit), constants
 
 

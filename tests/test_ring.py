@@ -136,7 +136,7 @@ def language(program, programs, warps):
         rsqrt=torch.rsqrt,
         div_rn=lambda a, b: a / b,
         load=lambda pointer, mask=None, other=0.0: pointer.read(mask),
-        store=lambda pointer, value, mask=None: pointer.write(value, mask),
+        store=lambda pointer, value, mask=None, cache_modifier="": pointer.write(value, mask),
     )
 
 
@@ -162,7 +162,7 @@ def compute(kernel, x, way, programs, *others):
     rows, columns = x.shape
     x_row = x.stride(0)
     grid, numbers, constants = rowwise.ring_arguments(x, x_row, way, programs)
-    spare = 0 if constants[-2] else 16 // x.element_size() - 1  # what rows that are not aligned may read past the end
+    spare = 0 if constants[-3] else 16 // x.element_size() - 1  # what rows that are not aligned may read past the end
     storage = x.as_strided(((rows - 1) * x_row + columns,), (1,))
     y = Pointer(torch.full((rows * columns,), math.nan, dtype=x.dtype), 0)
     *affine, eps = [*others] or [None]
