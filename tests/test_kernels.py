@@ -549,7 +549,11 @@ def mark_gpu(test):
         (8192, 16384),
         (8192, 32768),
         (8192, 65536),
+        (1100, 131072),
+        (200, 262144),
         (1000, 50257),
+        (1000, 40000),
+        (300, 100003),
         (100003, 31),
     ],
 )
@@ -568,13 +572,43 @@ def test_softmax_on_gpu(shape, dtype):
         (16384, 4096),
         (16384, 8192),
         (1000, 16384),
+        (1000, 32768),
+        (1000, 65536),
+        (300, 131072),
+        (200, 262144),
         (1000, 50257),
+        (300, 100003),
         (100003, 31),
     ],
 )
 def test_layer_norm_on_gpu(shape, dtype):
     x = normal(*shape, dtype=dtype, device="cuda")
     check_layer_norm(x, *affine(shape[1], dtype, "cuda"))
+
+
+@mark_gpu
+@pytest.mark.parametrize("columns", [33000, 65536, 131072])
+@pytest.mark.parametrize("gap", [16, 1])
+def test_wide_rows_with_gaps_on_gpu(columns, gap, dtype):
+    x = normal(300, columns + gap, dtype=dtype, device="cuda")[:, :columns]
+    check_softmax(x)
+    check_layer_norm(x, *affine(columns, dtype, "cuda"))
+
+
+@mark_gpu
+def test_kept_launches_follow_values_pointers_and_stream():
+    make = lambda *shape, seed=0: normal(*shape, dtype=HALF, device="cuda", seed=seed)  # noqa: E731
+    for seed in range(3):
+        check_softmax(make(64, 1024, seed=seed))
+    assert MODULES["softmax"]._KEPT
+    check_softmax(make(64 * 1024 + 1)[1:].view(64, 1024))  # 2 bytes off
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(20_000_000)
+        x = make(64, 1024, seed=4)
+        y = softmax(x)  # on another stream it would not wait for x
+    side.synchronize()
+    check(y, torch.softmax(x, -1), torch.softmax(x.double(), -1))
 
 
 @mark_gpu
