@@ -16,6 +16,11 @@ import torch
 import triton
 import triton.language as tl
 
+try:
+    from kernels.attention_hopper import attention_hopper
+except ImportError:  # a Triton without Gluon, or with another one
+    attention_hopper = None
+
 # (are tensor cores used?, head_dim) -> (queries per program, keys per step, warps, stages).
 # Without tensor cores registers bound the tiles.
 _TILES = {
@@ -115,6 +120,11 @@ _INTERPRETED = not isinstance(_attention_kernel, triton.JITFunction)  # TRITON_I
 
 
 @cache
+def _is_hopper(device):
+    return attention_hopper is not None and device.type == "cuda" and _capability(device) == 9
+
+
+@cache
 def _capability(device):
     """Major compute capability of a CUDA device; that of an H200 on a CPU."""
     return torch.cuda.get_device_capability(device)[0] if device.type == "cuda" else 9
@@ -180,15 +190,24 @@ def attention(
         # The kernel scales the maximum of a row of scores, which needs a positive factor.
         q, scale = (-q, -scale) if scale < 0 else (q * 0, 1.0)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    causal, scale = bool(causal), scale * math.log2(math.e)
+    with torch.cuda.device_of(q):
+        if not (_is_hopper(q.device) and attention_hopper(q, k, v, o, causal, scale)):
+            _launch(q, k, v, o, causal, scale)
+    return o
+
+
+def _launch(q, k, v, o, causal, scale):
+    """Fill `o` on any GPU."""
+    batch, heads, queries, head_dim = q.shape
+    keys = k.shape[2]
     # No tensor core is IEEE float32, and Triton uses none before compute capability 8.
     tensor_cores = q.element_size() == 2 and _capability(q.device) >= 8
     block_q, block_k, warps, stages = _TILES[tensor_cores, head_dim]
     grid = (triton.cdiv(queries, block_q) * batch * heads,)
-    with torch.cuda.device_of(q):
-        _attention_kernel[grid](
-            q, k, v, o, heads, queries, keys, scale * math.log2(math.e),
-            *q.stride(), *k.stride(), *v.stride(),
-            head_dim, block_q, block_k, bool(causal), keys % block_k == 0,
-            num_warps=warps, num_stages=stages,
-        )  # fmt: skip
-    return o
+    _attention_kernel[grid](
+        q, k, v, o, heads, queries, keys, scale,
+        *q.stride(), *k.stride(), *v.stride(),
+        head_dim, block_q, block_k, causal, keys % block_k == 0,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip

@@ -10,8 +10,11 @@ Keys are taken from the last block to the first. Only the block that is taken fi
 diagonal or by the end of the sequence, so the loop over the others needs no mask.
 """
 
+from functools import cache, lru_cache
 from typing import NamedTuple
 
+import torch
+import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -21,6 +24,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 ROWS = gl.constexpr(64)  # queries of a warp group, as many as the rows of a wgmma
 LOWEST = gl.constexpr(-3.4028234663852886e38)
@@ -38,6 +42,16 @@ class Tile(NamedTuple):
     late: bool  # is the output rescaled while Q K^T runs, or before?
 
 
+# (head_dim, causal) -> Tile
+TILES = {
+    (64, False): Tile(groups=3, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
+    (64, True): Tile(groups=3, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
+    (128, False): Tile(groups=2, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
+    (128, True): Tile(groups=2, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
+}
+_CACHED = 32 << 20  # bytes of keys and values that programs at work together may take of the L2 cache
+
+
 class Ring(NamedTuple):
     """Buffers in shared memory; for each, one barrier that is passed when it is full, one when it is empty."""
 
@@ -49,8 +63,9 @@ class Ring(NamedTuple):
 class Task(NamedTuple):
     sheets: gl.tensor  # batch * heads
     heads: gl.tensor
-    tiles: gl.tensor  # of queries, in a sheet
+    queries: gl.tensor
     keys: gl.tensor
+    tiles: gl.tensor  # of queries, in a sheet
     together: gl.tensor  # sheets that are worked on at a time, so that the L2 cache holds their keys
 
 
@@ -145,12 +160,17 @@ def _load(q_desc, k_desc, v_desc, q, k, v, task, TILE: gl.constexpr, CAUSAL: gl.
         for i in gl.static_range(GROUPS):
             _copy(q_desc, [batch, head, row + i * ROWS, 0], q, q_stage * GROUPS + i, q_phase)
         q_stage, q_phase = _advance(q_stage, q_phase, 1 + TILE.persistent)
-        blocks = _blocks(row, GROUPS * ROWS, task.keys, TILE.block, CAUSAL)
-        for i in range(blocks):
-            key = (blocks - 1 - i) * TILE.block
-            _copy(k_desc, [batch, head, key, 0], k, stage, phase)
-            _copy(v_desc, [batch, head, key, 0], v, stage, phase)
+        key = (_blocks(row, GROUPS * ROWS, task.keys, TILE.block, CAUSAL) - 1) * TILE.block
+        _copy(k_desc, [batch, head, key, 0], k, stage, phase)
+        # In the order of their use: the keys of a block are needed before the values of the block before it.
+        while key > 0:
+            v_stage, v_phase = stage, phase
             stage, phase = _advance(stage, phase, TILE.stages)
+            _copy(k_desc, [batch, head, key - TILE.block, 0], k, stage, phase)
+            _copy(v_desc, [batch, head, key, 0], v, v_stage, v_phase)
+            key -= TILE.block
+        _copy(v_desc, [batch, head, key, 0], v, stage, phase)
+        stage, phase = _advance(stage, phase, TILE.stages)
 
 
 # The warp groups that compute
@@ -211,15 +231,15 @@ def _softmax(s, top, sums, scale):
 
 
 @gluon.jit
-def _pass_over(GROUP: gl.constexpr, k, v, turns, blocks, stage, phase, turn, TILE: gl.constexpr):
-    """Hand back blocks that other groups need and this one does not."""
-    for _ in range(blocks):
+def _pass_over(GROUP: gl.constexpr, k, v, turns, others, blocks, stage, phase, turn, TILE: gl.constexpr):
+    """Hand back the blocks that only other groups need, and the turns for them; a tile's first block takes none."""
+    for i in range(others):
         mbarrier.wait(k.full.index(stage), phase)
         mbarrier.arrive(k.empty.index(stage), count=1)
         mbarrier.wait(v.full.index(stage), phase)
         mbarrier.arrive(v.empty.index(stage), count=1)
         stage, phase = _advance(stage, phase, TILE.stages)
-        if TILE.in_turn:
+        if TILE.in_turn and i + blocks > 0:
             mbarrier.wait(turns.index(GROUP), turn)
             mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
             turn ^= 1
@@ -281,6 +301,14 @@ def _attend(
 
 
 @gluon.jit
+def _release(q, q_stage, lap, GROUP: gl.constexpr, TILE: gl.constexpr):
+    """Hand back the buffer of the tile before, once its output has left."""
+    if TILE.persistent and lap > 0:
+        tma.store_wait(0)
+        mbarrier.arrive(q.empty.index((1 - q_stage) * TILE.groups + GROUP), count=1)
+
+
+@gluon.jit
 def _consume(
     GROUP: gl.constexpr, o_desc, q, k, v, turns, task, scale,
     TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr,
@@ -291,38 +319,40 @@ def _consume(
     for lap in range(_laps(task)):
         sheet, tile = _place(lap, task, CAUSAL)
         row = tile * all_rows + GROUP * ROWS
-        blocks = _blocks(row, ROWS, task.keys, TILE.block, CAUSAL)
+        blocks = gl.where(row < task.queries, _blocks(row, ROWS, task.keys, TILE.block, CAUSAL), 0)
         others = _blocks(tile * all_rows, all_rows, task.keys, TILE.block, CAUSAL) - blocks
-        stage, phase, turn = _pass_over(GROUP, k, v, turns, others, stage, phase, turn, TILE)
+        stage, phase, turn = _pass_over(GROUP, k, v, turns, others, blocks, stage, phase, turn, TILE)
         slot = q_stage * TILE.groups + GROUP
         mbarrier.wait(q.full.index(slot), q_phase)
-        queries = _matrix(q, slot)
-        if TILE.hold:
-            s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE.block, 16])
-            queries = queries.load(gl.DotOperandLayout(0, s_layout, 2))
-        p, top, sums = _begin(queries, k, row, blocks, task.keys, scale, stage, phase, TILE, CAUSAL, EVEN)
-        if TILE.persistent and lap > 0:
-            tma.store_wait(0)
-            mbarrier.arrive(q.empty.index((1 - q_stage) * TILE.groups + GROUP), count=1)
-        o, stage, phase, turn = _attend(
-            GROUP, queries, k, v, turns, p, top, sums, blocks, scale, stage, phase, turn, TILE
-        )
-        # The output leaves through the buffer of its queries, which is empty for others once it has left.
-        _matrix(q, slot).store(o.to(o_desc.dtype))
-        fence_async_shared()
-        tma.async_copy_shared_to_global(o_desc, [sheet // task.heads, sheet % task.heads, row, 0], q.data.index(slot))
+        if blocks > 0:
+            queries = _matrix(q, slot)
+            if TILE.hold:
+                s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE.block, 16])
+                queries = queries.load(gl.DotOperandLayout(0, s_layout, 2))
+            p, top, sums = _begin(queries, k, row, blocks, task.keys, scale, stage, phase, TILE, CAUSAL, EVEN)
+            _release(q, q_stage, lap, GROUP, TILE)
+            o, stage, phase, turn = _attend(
+                GROUP, queries, k, v, turns, p, top, sums, blocks, scale, stage, phase, turn, TILE
+            )
+            # The output leaves through the buffer of its queries.
+            _matrix(q, slot).store(o.to(o_desc.dtype))
+            fence_async_shared()
+            at = [sheet // task.heads, sheet % task.heads, row, 0]
+            tma.async_copy_shared_to_global(o_desc, at, q.data.index(slot))
+        else:
+            _release(q, q_stage, lap, GROUP, TILE)
         q_stage, q_phase = _advance(q_stage, q_phase, 1 + TILE.persistent)
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["sheets", "heads", "queries", "keys", "tiles", "together"])
 def _attention_hopper(
-    q_desc, k_desc, v_desc, o_desc, sheets, heads, tiles, keys, together, scale,
+    q_desc, k_desc, v_desc, o_desc, sheets, heads, queries, keys, tiles, together, scale,
     TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr,
 ):  # fmt: skip
     GROUPS: gl.constexpr = TILE.groups
     gl.static_assert(TILE.block % ROWS == 0, "the diagonal of a group's queries must cut one block of keys only")
-    task = Task(sheets, heads, tiles, keys, together)
+    task = Task(sheets, heads, queries, keys, tiles, together)
     q = _ring(q_desc, GROUPS * (1 + TILE.persistent), 1)
     k = _ring(k_desc, TILE.stages, GROUPS)
     v = _ring(v_desc, TILE.stages, GROUPS)
@@ -349,3 +379,79 @@ def _attention_hopper(
             [4, 4, 1],
             [160, 160, 24],
         )
+
+
+# The launch
+
+
+class Plan:
+    """What launches for tensors of the same shapes and strides have in common."""
+
+    def __init__(self, device, dtype, shape, strides, keys, causal):
+        batch, heads, queries, head_dim = shape
+        self.tile = tile = TILES[head_dim, causal]
+        tiles = triton.cdiv(queries, tile.groups * ROWS.value)
+        sheets = batch * heads
+        together = max(1, _CACHED // (2 * keys * head_dim * dtype.itemsize))
+        together = triton.cdiv(sheets, triton.cdiv(sheets, together))
+        self.sizes = (sheets, heads, queries, keys, tiles, together)
+        self.even = keys % tile.block == 0
+        self.grid = (min(_multiprocessors(device), sheets * tiles) if tile.persistent else sheets * tiles, 1, 1)
+        lengths = (queries, keys, keys, queries)
+        rows = (ROWS.value, tile.block, tile.block, ROWS.value)
+        self.maps = [
+            _describe(torch.empty(0, dtype=dtype), [batch, heads, length, head_dim], s, r)
+            for length, s, r in zip(lengths, strides, rows, strict=True)
+        ]
+        self.kernel = None
+
+    def launch(self, tensors, causal, scale):
+        # A TensorDescriptor checks itself, which takes long; these are as the plan's, but for the tensor.
+        maps = [object.__new__(TensorDescriptor) for _ in tensors]
+        for new, old, t in zip(maps, self.maps, tensors, strict=True):
+            new.__dict__ = {**vars(old), "base": t}
+        args = (*maps, *self.sizes, scale, self.tile, causal, self.even)
+        if self.kernel is None:
+            self.kernel = _attention_hopper[self.grid](*args, num_warps=4)
+        else:
+            self.kernel[self.grid](*args)
+
+
+@cache
+def _multiprocessors(device):
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _describe(base, shape, strides, rows):
+    block = [1, 1, rows, shape[3]]
+    layout = gl.NVMMASharedLayout.get_default_for(block, getattr(gl, str(base.dtype).removeprefix("torch.")))
+    return TensorDescriptor(base, shape, list(strides), block, layout)
+
+
+def _strides(shape, strides):
+    """Strides as TMA takes them, which is in steps of 16 bytes, also where a size of one needs none; or None."""
+    used = [stride if size > 1 else shape[3] for size, stride in zip(shape[:3], strides[:3], strict=True)]
+    return (*used, 1) if strides[3] == 1 and all(0 < s < 2**39 and s % 8 == 0 for s in used) else None
+
+
+@lru_cache(maxsize=1024)
+def _plan(device, dtype, q_shape, q_strides, k_shape, k_strides, v_strides, causal):
+    strides = [_strides(q_shape, q_strides), _strides(k_shape, k_strides), _strides(k_shape, v_strides)]
+    if (q_shape[3], causal) not in TILES or dtype.itemsize != 2 or None in strides:
+        return None
+    batch, heads, queries, head_dim = q_shape
+    strides.append((heads * queries * head_dim, queries * head_dim, head_dim, 1))
+    return Plan(device, dtype, q_shape, strides, k_shape[2], causal)
+
+
+def attention_hopper(q, k, v, o, causal, scale):
+    """Fill `o`, contiguous, with the attention of checked arguments; scale is positive, and includes log2(e).
+
+    Returns False, with nothing done, where this kernel has no tile for the head_dim and dtype, or where TMA cannot
+    read q, k or v: it takes rows of adjacent elements, and addresses and strides that are multiples of 16 bytes.
+    """
+    plan = _plan(q.device, q.dtype, q.shape, q.stride(), k.shape, k.stride(), v.stride(), causal)
+    if plan is None or (q.data_ptr() | k.data_ptr() | v.data_ptr()) % 16:
+        return False
+    plan.launch((q, k, v, o), causal, scale)
+    return True
