@@ -1,5 +1,6 @@
 """Scaled dot-product attention, softmax(q k^T * scale) v, forward only.
 
+On Hopper, `attention_hopper.py` takes the shapes it has a tile for. The kernel here takes all others, anywhere:
 FlashAttention (Dao et al., 2022, arXiv:2205.14135) in the order of FlashAttention-2 (Dao, 2023,
 arXiv:2307.08691): a program owns a tile of queries and walks over the keys, so the matrix of scores
 never leaves the chip. Maximum and sum of a row of scores are kept as in the online softmax of
@@ -179,12 +180,10 @@ def attention(
     is on.
     """
     _check(q, k, v, causal)
-    batch, heads, queries, head_dim = q.shape
-    keys = k.shape[2]
-    scale = head_dim**-0.5 if scale is None else scale
+    scale = q.shape[3] ** -0.5 if scale is None else scale
     if not math.isfinite(scale):
         raise ValueError(f"scale is {scale}; it must be finite")
-    if q.numel() == 0 or keys == 0:
+    if q.numel() == 0 or k.shape[2] == 0:
         return torch.zeros(q.shape, dtype=q.dtype, device=q.device)
     if scale <= 0:
         # The kernel scales the maximum of a row of scores, which needs a positive factor.

@@ -11,6 +11,7 @@ diagonal or by the end of the sequence, so the loop over the others needs no mas
 """
 
 from functools import cache, lru_cache
+from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -80,7 +81,8 @@ def _bars(NUMBER: gl.constexpr, COUNT: gl.constexpr):
 
 @gluon.jit
 def _ring(desc, STAGES: gl.constexpr, READERS: gl.constexpr):
-    data = gl.allocate_shared_memory(desc.dtype, [STAGES] + desc.block_shape, desc.layout)
+    shape: gl.constexpr = [STAGES] + desc.block_shape  # noqa: RUF005, Gluon knows no star
+    data = gl.allocate_shared_memory(desc.dtype, shape, desc.layout)
     return Ring(data, _bars(STAGES, 1), _bars(STAGES, READERS))
 
 
@@ -247,7 +249,9 @@ def _pass_over(GROUP: gl.constexpr, k, v, turns, others, blocks, stage, phase, t
 
 
 @gluon.jit
-def _begin(queries, k, row, blocks, keys, scale, stage, phase, TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr):
+def _begin(
+    queries, k, row, blocks, keys, scale, stage, phase, TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr
+):
     """Weights of the block of keys that is taken first, the last one; with maximum and sums."""
     mbarrier.wait(k.full.index(stage), phase)
     s = warpgroup_mma_wait(0, deps=[_scores(queries, k, stage)])
@@ -404,17 +408,20 @@ class Plan:
             for length, s, r in zip(lengths, strides, rows, strict=True)
         ]
         self.kernel = None
+        self.lock = Lock()
 
     def launch(self, tensors, causal, scale):
-        # A TensorDescriptor checks itself, which takes long; these are as the plan's, but for the tensor.
-        maps = [object.__new__(TensorDescriptor) for _ in tensors]
-        for new, old, t in zip(maps, self.maps, tensors, strict=True):
-            new.__dict__ = {**vars(old), "base": t}
-        args = (*maps, *self.sizes, scale, self.tile, causal, self.even)
-        if self.kernel is None:
-            self.kernel = _attention_hopper[self.grid](*args, num_warps=4)
-        else:
-            self.kernel[self.grid](*args)
+        # A new TensorDescriptor checks itself, which takes longer than all the rest; the plan's are used again.
+        with self.lock:
+            for described, tensor in zip(self.maps, tensors, strict=True):
+                described.base = tensor
+            args = (*self.maps, *self.sizes, scale, self.tile, causal, self.even)
+            if self.kernel is None:
+                self.kernel = _attention_hopper[self.grid](*args, num_warps=4)
+            else:
+                self.kernel[self.grid](*args)
+            for described in self.maps:
+                described.base = None
 
 
 @cache
@@ -439,7 +446,7 @@ def _plan(device, dtype, q_shape, q_strides, k_shape, k_strides, v_strides, caus
     strides = [_strides(q_shape, q_strides), _strides(k_shape, k_strides), _strides(k_shape, v_strides)]
     if (q_shape[3], causal) not in TILES or dtype.itemsize != 2 or None in strides:
         return None
-    batch, heads, queries, head_dim = q_shape
+    _, heads, queries, head_dim = q_shape
     strides.append((heads * queries * head_dim, queries * head_dim, head_dim, 1))
     return Plan(device, dtype, q_shape, strides, k_shape[2], causal)
 

@@ -50,7 +50,7 @@ def lift(function):
     return call
 
 
-for _name in "add radd sub rsub mul rmul truediv rtruediv lt le gt ge and".split():
+for _name in ["add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "lt", "le", "gt", "ge", "and"]:
     setattr(Array, f"__{_name}__", lift(getattr(torch.Tensor, f"__{_name}__")))
 
 
@@ -362,9 +362,7 @@ mbarrier = SimpleNamespace(
     arrive=_arrive,
     expect=_expect,
 )
-tma = SimpleNamespace(
-    async_copy_global_to_shared=_load, async_copy_shared_to_global=_store, store_wait=_store_wait
-)
+tma = SimpleNamespace(async_copy_global_to_shared=_load, async_copy_shared_to_global=_store, store_wait=_store_wait)
 hopper = SimpleNamespace(
     mbarrier=mbarrier,
     tma=tma,
