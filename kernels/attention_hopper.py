@@ -41,14 +41,15 @@ class Tile(NamedTuple):
     persistent: bool  # does a program go on to another tile, whose queries are loaded meanwhile?
     hold: bool  # are the queries kept in registers?
     late: bool  # is the output rescaled while Q K^T runs, or before?
+    overlap: bool  # does a group take the softmax of a block while P V of the one before runs?
 
 
 # (head_dim, causal) -> Tile
 TILES = {
-    (64, False): Tile(groups=3, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
-    (64, True): Tile(groups=3, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
-    (128, False): Tile(groups=2, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
-    (128, True): Tile(groups=2, block=128, stages=2, in_turn=True, persistent=True, hold=False, late=True),
+    (64, False): Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
+    (64, True): Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
+    (128, False): Tile(2, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
+    (128, True): Tile(2, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
 }
 _CACHED = 32 << 20  # bytes of keys and values that programs at work together may take of the L2 cache
 
@@ -62,6 +63,8 @@ class Ring(NamedTuple):
 
 
 class Task(NamedTuple):
+    """What is to be computed, over all programs."""
+
     sheets: gl.tensor  # batch * heads
     heads: gl.tensor
     queries: gl.tensor
@@ -278,27 +281,46 @@ def _attend(
     for _ in range(blocks - 1):
         before = stage
         stage, phase = _advance(stage, phase, TILE.stages)
-        mbarrier.wait(k.full.index(stage), phase)
-        if TILE.in_turn:
-            mbarrier.wait(turns.index(GROUP), turn)
-        if not TILE.late:
+        if TILE.overlap:
+            mbarrier.wait(k.full.index(stage), phase)
+            if TILE.in_turn:
+                mbarrier.wait(turns.index(GROUP), turn)
+            if not TILE.late:
+                acc = _times(acc, shrink)
+            s = _scores(queries, k, stage)
+            if TILE.late:
+                acc = _times(acc, shrink)
+            acc = warpgroup_mma(p, _matrix(v, before), acc, is_async=True)
+            if TILE.in_turn:
+                mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
+                turn ^= 1
+            s = warpgroup_mma_wait(1, deps=[s])
+            mbarrier.arrive(k.empty.index(stage), count=1)
+            weights, top, sums, shrink = _softmax(s, top, sums, scale)
+            # ptxas moves the wait for P V to before the exponentials unless a branch, as in this wait, is between.
+            mbarrier.wait(v.full.index(stage), phase)
+            weights = gl.convert_layout(weights.to(v.data.dtype), p_layout)
+            acc, _, p = warpgroup_mma_wait(0, deps=[acc, p, weights])
+            mbarrier.arrive(v.empty.index(before), count=1)
+        else:
+            if TILE.in_turn:
+                mbarrier.wait(turns.index(GROUP), turn)
+            acc = warpgroup_mma(p, _matrix(v, before), acc)
+            mbarrier.arrive(v.empty.index(before), count=1)
+            mbarrier.wait(k.full.index(stage), phase)
+            s = _scores(queries, k, stage)
+            if TILE.in_turn:
+                mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
+                turn ^= 1
+            s = warpgroup_mma_wait(0, deps=[s])
+            mbarrier.arrive(k.empty.index(stage), count=1)
+            weights, top, sums, shrink = _softmax(s, top, sums, scale)
             acc = _times(acc, shrink)
-        s = _scores(queries, k, stage)
-        if TILE.late:
-            acc = _times(acc, shrink)
-        acc = warpgroup_mma(p, _matrix(v, before), acc, is_async=True)
-        if TILE.in_turn:
-            mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
-            turn ^= 1
-        s = warpgroup_mma_wait(1, deps=[s])
-        mbarrier.arrive(k.empty.index(stage), count=1)
-        weights, top, sums, shrink = _softmax(s, top, sums, scale)
-        # ptxas moves the wait for P V to before the exponentials unless a branch, as in this wait, is between.
-        mbarrier.wait(v.full.index(stage), phase)
-        weights = gl.convert_layout(weights.to(v.data.dtype), p_layout)
-        acc, _, p = warpgroup_mma_wait(0, deps=[acc, p, weights])
-        mbarrier.arrive(v.empty.index(before), count=1)
-    acc = warpgroup_mma(p, _matrix(v, stage), _times(acc, shrink))
+            mbarrier.wait(v.full.index(stage), phase)
+            p = gl.convert_layout(weights.to(v.data.dtype), p_layout)
+    if TILE.overlap:
+        acc = _times(acc, shrink)
+    acc = warpgroup_mma(p, _matrix(v, stage), acc)
     mbarrier.arrive(v.empty.index(stage), count=1)
     stage, phase = _advance(stage, phase, TILE.stages)
     return _times(acc, 1.0 / gl.sum(sums, axis=1)), stage, phase, turn

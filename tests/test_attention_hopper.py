@@ -15,8 +15,9 @@ gl, mbarrier, tma = simulator.gl, simulator.mbarrier, simulator.tma
 
 TILES = {
     **{f"in use, d{dim} causal {causal}": tile for (dim, causal), tile in hopper.TILES.items()},
-    "2 groups, each at will": hopper.Tile(2, 64, 2, in_turn=False, persistent=True, hold=True, late=False),
-    "3 groups, a tile each": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, hold=False, late=True),
+    "2 groups, at will": hopper.Tile(2, 64, 2, in_turn=False, persistent=True, hold=True, late=False, overlap=True),
+    "3 groups, a tile each": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, hold=False, late=True, overlap=True),
+    "no overlap": hopper.Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=False, overlap=False),
 }
 
 
