@@ -1,5 +1,6 @@
 """Scaled dot-product attention, softmax(q k^T * scale) v, forward only.
 
+On Hopper, `attention_hopper.py` takes the shapes it has a tile for. The kernel here takes all others, anywhere:
 FlashAttention (Dao et al., 2022, arXiv:2205.14135) in the order of FlashAttention-2 (Dao, 2023,
 arXiv:2307.08691): a program owns a tile of queries and walks over the keys, so the matrix of scores
 never leaves the chip. Maximum and sum of a row of scores are kept as in the online softmax of
@@ -15,6 +16,11 @@ from functools import cache
 import torch
 import triton
 import triton.language as tl
+
+try:
+    from kernels.attention_hopper import attention_hopper
+except ImportError:  # a Triton without Gluon, or with another one
+    attention_hopper = None
 
 # (are tensor cores used?, head_dim) -> (queries per program, keys per step, warps, stages).
 # Without tensor cores registers bound the tiles.
@@ -115,6 +121,11 @@ _INTERPRETED = not isinstance(_attention_kernel, triton.JITFunction)  # TRITON_I
 
 
 @cache
+def _is_hopper(device):
+    return attention_hopper is not None and device.type == "cuda" and _capability(device) == 9
+
+
+@cache
 def _capability(device):
     """Major compute capability of a CUDA device; that of an H200 on a CPU."""
     return torch.cuda.get_device_capability(device)[0] if device.type == "cuda" else 9
@@ -169,26 +180,33 @@ def attention(
     is on.
     """
     _check(q, k, v, causal)
-    batch, heads, queries, head_dim = q.shape
-    keys = k.shape[2]
-    scale = head_dim**-0.5 if scale is None else scale
+    scale = q.shape[3] ** -0.5 if scale is None else scale
     if not math.isfinite(scale):
         raise ValueError(f"scale is {scale}; it must be finite")
-    if q.numel() == 0 or keys == 0:
+    if q.numel() == 0 or k.shape[2] == 0:
         return torch.zeros(q.shape, dtype=q.dtype, device=q.device)
     if scale <= 0:
         # The kernel scales the maximum of a row of scores, which needs a positive factor.
         q, scale = (-q, -scale) if scale < 0 else (q * 0, 1.0)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    causal, scale = bool(causal), scale * math.log2(math.e)
+    with torch.cuda.device_of(q):
+        if not (_is_hopper(q.device) and attention_hopper(q, k, v, o, causal, scale)):
+            _launch(q, k, v, o, causal, scale)
+    return o
+
+
+def _launch(q, k, v, o, causal, scale):
+    """Fill `o` on any GPU."""
+    batch, heads, queries, head_dim = q.shape
+    keys = k.shape[2]
     # No tensor core is IEEE float32, and Triton uses none before compute capability 8.
     tensor_cores = q.element_size() == 2 and _capability(q.device) >= 8
     block_q, block_k, warps, stages = _TILES[tensor_cores, head_dim]
     grid = (triton.cdiv(queries, block_q) * batch * heads,)
-    with torch.cuda.device_of(q):
-        _attention_kernel[grid](
-            q, k, v, o, heads, queries, keys, scale * math.log2(math.e),
-            *q.stride(), *k.stride(), *v.stride(),
-            head_dim, block_q, block_k, bool(causal), keys % block_k == 0,
-            num_warps=warps, num_stages=stages,
-        )  # fmt: skip
-    return o
+    _attention_kernel[grid](
+        q, k, v, o, heads, queries, keys, scale,
+        *q.stride(), *k.stride(), *v.stride(),
+        head_dim, block_q, block_k, causal, keys % block_k == 0,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip

@@ -642,6 +642,18 @@ def test_attention_on_gpu(length, dim, causal, dtype):
 
 
 @mark_gpu
+@pytest.mark.parametrize("queries, keys", [(1, 1), (65, 65), (1, 1000), (1000, 1), (513, 1025), (4000, 4000)])
+@pytest.mark.parametrize("dim", [64, 128])
+def test_attention_on_gpu_of_views_and_with_other_keys(queries, keys, dim, dtype):
+    q, k, v = qkv(2, 3, queries, keys, dim, dtype, "cuda")
+    check_attention(q, k, v)
+    check_attention(*(t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)), causal=queries == keys)
+    q, k, v = qkv(2, 3, queries, keys, 2 * dim, dtype, "cuda")
+    check_attention(*(t[..., 8 : dim + 8] for t in (q, k, v)), causal=queries == keys)
+    check_attention(*(t[:, :1, :, :dim].expand(2, 3, -1, dim) for t in (q, k, v)))
+
+
+@mark_gpu
 def test_on_a_gpu_that_is_not_the_current_one():
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")

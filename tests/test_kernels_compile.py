@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ SHAPES["softmax"]["odd"] = [(8192, 50257)]
 SHAPES["layer_norm"]["odd"] = [(16384, 50257), (50257,), (50257,)]
 SHAPES["matmul"]["1000"] = [(1000, 1000), (1000, 1000)]
 SHAPES["attention"]["64 causal"] = SHAPES["attention"]["64"]
+SHAPES["attention"]["128 causal"] = SHAPES["attention"]["128"]
 
 CASES = [
     (gpu, op, size, dtype)
@@ -61,21 +63,22 @@ class Recorder:
         self.launches = []
 
     def __getitem__(self, grid):
-        return lambda *args, **options: self.launches.append((self.kernel, args, options))
+        # Copies, because a launch may let go of the tensors that it describes.
+        return lambda *args, **options: self.launches.append((self.kernel, [*map(copy, args)], options))
 
 
 def launch(gpu, op, size, dtype, patch):
     """The kernel, arguments and options with which `op` would start on that GPU."""
     import torch
-    import triton
 
     module = importlib.import_module(f"kernels.{op}")
-    recorders = []
-    for holder in (module, importlib.import_module("kernels.ring")):
-        for attribute, kernel in list(vars(holder).items()):
-            if isinstance(kernel, triton.JITFunction):
-                recorders.append(Recorder(kernel))
-                patch.setattr(holder, attribute, recorders[-1])
+    recorders = record(module, patch) + record(importlib.import_module("kernels.ring"), patch)
+    if op == "attention":
+        hopper = importlib.import_module("kernels.attention_hopper")
+        recorders += record(hopper, patch)
+        patch.setattr(hopper, "_multiprocessors", lambda _: GPUS[gpu][1])
+        patch.setattr(module, "_is_hopper", lambda _: gpu == 90)
+        hopper._plan.cache_clear()
     patch.setattr(module, "_INTERPRETED", True)  # or tensors without a GPU are refused
     patch.setattr(module, "_limits", lambda _: GPUS[gpu], raising=False)
     patch.setattr(module, "_capability", lambda _: GPUS[gpu][0], raising=False)
@@ -86,30 +89,44 @@ def launch(gpu, op, size, dtype, patch):
     return found
 
 
+def record(module, patch):
+    """Put recorders in place of a module's kernels."""
+    import triton
+
+    kernels = {k: v for k, v in vars(module).items() if isinstance(v, triton.JITFunction)}
+    recorders = [Recorder(kernel) for kernel in kernels.values()]
+    for attribute, recorder in zip(kernels, recorders, strict=True):
+        patch.setattr(module, attribute, recorder)
+    return recorders
+
+
 def source(kernel, args):
     """The kernel specialised as a launch would: ones are constants, multiples of 16 are marked."""
     import torch
     from triton.compiler import ASTSource
     from triton.experimental.gluon._runtime import GluonASTSource
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    pointers = {torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32"}
+    types = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
     signature, constants, marks = {}, {}, {}
     for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True)):
+        if isinstance(value, TensorDescriptor):
+            signature[parameter.name] = f"tensordesc<{types[value.base.dtype]}{value.block_shape},{value.layout!r}>"
+            continue
         special = not parameter.do_not_specialize
-        if parameter.is_constexpr or (isinstance(value, int) and value == 1 and special):
+        if parameter.is_constexpr or (special and isinstance(value, int) and value == 1):
             signature[parameter.name] = "constexpr"
             constants[(i,)] = value
             continue
         if isinstance(value, torch.Tensor):
-            signature[parameter.name] = pointers[value.dtype]
+            signature[parameter.name] = f"*{types[value.dtype]}"
         elif isinstance(value, float):
             signature[parameter.name] = "fp32"
         else:
             signature[parameter.name] = "i32" if value < 2**31 else "i64"
-        if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0 and special):
+        if special and (isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0)):
             marks[(i,)] = [["tt.divisibility", 16]]
-    source = GluonASTSource if kernel.is_gluon() else ASTSource
-    return source(kernel, signature, constants, marks)
+    return (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, marks)
 
 
 def stack(cubin):
@@ -125,6 +142,18 @@ def stack(cubin):
         command = [tool, "--dump-resource-usage", file.name]
         usage = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return sum(int(size) for size in re.findall(r"(?:STACK|LOCAL):(\d+)", usage))
+
+
+def serialized(gpu, ptx):
+    """Does ptxas say that it makes wgmma instructions wait for each other?"""
+    import triton
+
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        file.write(ptx)
+        file.flush()
+        command = [triton.knobs.nvidia.ptxas.path, "-v", f"--gpu-name=sm_{gpu}a", file.name, "-o", os.devnull]
+        log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    return "serialized" in log
 
 
 def build(gpu, op, size, dtype):
@@ -149,6 +178,8 @@ def build(gpu, op, size, dtype):
         "store16": len(re.findall(r"st\.global\S*\.v4\.b32", ptx)),
         "copy": len(re.findall(r"cp\.async\.c[ag]", ptx)),
         "copy16": len(re.findall(r"cp\.async\.cg[^;]*, 0x10\b", ptx)),
+        "tma": len(re.findall(r"cp\.async\.bulk\.tensor", ptx)),
+        "serialized": "wgmma" in ptx and serialized(gpu, ptx),
     }
 
 
@@ -195,6 +226,16 @@ def test_hopper_uses_wgmma(built, case):
     assert built[case]["mma"] == 0
 
 
+@cases(gpus=(90,), ops=DOTS)
+def test_wgmma_overlaps_with_other_work(built, case):
+    assert not built[case]["serialized"]
+
+
+@cases(gpus=(90,), ops=("attention",), sizes={"64", "64 causal", "128", "128 causal"})
+def test_hopper_attention_loads_through_tma(built, case):
+    assert built[case]["tma"] > 0
+
+
 @cases(gpus=(80,), ops=DOTS)
 def test_ampere_uses_its_tensor_cores(built, case):
     assert built[case]["mma"] > 0
@@ -207,6 +248,8 @@ def test_float32_is_ieee(built, case):
 
 @cases(gpus=(90, 80), ops=DOTS, sizes=ALIGNED, dtypes=ALL)
 def test_operands_are_copied_to_shared_memory_ahead_in_16_bytes(built, case):
+    if built[case]["tma"]:
+        pytest.skip("TMA copies tiles")
     assert built[case]["copy"] == built[case]["copy16"] > 0
 
 
