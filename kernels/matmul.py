@@ -184,7 +184,7 @@ def _copy(desc, row, column, arrived, smem, TRANSPOSED: gl.constexpr):
 def _produce(a_desc, b_desc, rings, barriers, sizes, HOW: gl.constexpr):
     """Copy the tiles of every unit into the stages of the ring, as consumers leave them."""
     a_ring, b_ring = rings
-    full, empty, kept = barriers
+    full, empty, kept, _ = barriers
     tiles_m, tiles_n, steps = sizes
     a_bytes: gl.constexpr = a_desc.block_type.nbytes
     b_bytes: gl.constexpr = b_desc.block_type.nbytes
@@ -218,7 +218,7 @@ def _produce(a_desc, b_desc, rings, barriers, sizes, HOW: gl.constexpr):
 def _consume(c_desc, c_smem, rings, barriers, sizes, scratch, WHICH: gl.constexpr, HOW: gl.constexpr):
     """Multiply what arrives: consumer WHICH's rows of every unit or, by turns, all rows of every other one."""
     a_ring, b_ring = rings
-    full, empty, kept = barriers
+    full, empty, kept, turn = barriers
     tiles_m, tiles_n, steps = sizes
     ROWS: gl.constexpr = c_desc.block_shape[0]
     COLUMNS: gl.constexpr = HOW.n
@@ -229,8 +229,13 @@ def _consume(c_desc, c_smem, rings, barriers, sizes, scratch, WHICH: gl.constexp
     programs = gl.num_programs(0)
     acc = gl.zeros([ROWS, COLUMNS], gl.float32, layout)
     done = steps * SKIP
+    turns = 0
     for unit in range(gl.program_id(0) + SKIP * programs, tiles_m * tiles_n * HOW.split, STRIDE * programs):
         first, stop = _span(unit, steps, HOW)
+        if HOW.turns:
+            # A wait cannot tell a stage's next round from the one after: the other consumer's must be behind.
+            mbarrier.wait(turn.index(WHICH), (turns + WHICH + 1) % 2)
+            turns += 1
         for step in range(first, stop):
             stage = done % HOW.stages
             if HOW.a_t:
@@ -248,6 +253,8 @@ def _consume(c_desc, c_smem, rings, barriers, sizes, scratch, WHICH: gl.constexp
             acc = warpgroup_mma_wait(1, [acc])
             mbarrier.arrive(empty.index((done + HOW.stages - 1) % HOW.stages), pred=step > first)
             done += 1
+        if HOW.turns:
+            mbarrier.arrive(turn.index(1 - WHICH))
         tile_m, tile_n = _place(unit, tiles_m, tiles_n, HOW)
         m = tile_m * HOW.m + ROW
         n = tile_n * HOW.n
@@ -315,11 +322,14 @@ def _hopper_kernel(a_desc, b_desc, c_desc, parts, counts, HOW: gl.constexpr):
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     kept = gl.allocate_shared_memory(gl.int64, [KEEP + 1, 1], mbarrier.MBarrierLayout())
+    turn = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=1 if HOW.turns else CONSUMERS)
     for i in gl.static_range(KEEP):
         mbarrier.init(kept.index(i), count=1)
+    for i in gl.static_range(2):
+        mbarrier.init(turn.index(i), count=1)
     fence_async_shared()
     if HOW.chain:
         gdc_wait()
@@ -327,7 +337,7 @@ def _hopper_kernel(a_desc, b_desc, c_desc, parts, counts, HOW: gl.constexpr):
     steps = gl.cdiv(a_desc.shape[0 if HOW.a_t else 1], HOW.k)
     sizes = (gl.cdiv(c_desc.shape[0], HOW.m), gl.cdiv(c_desc.shape[1], HOW.n), steps)
     rings = (a_ring, b_ring)
-    barriers = (full, empty, kept)
+    barriers = (full, empty, kept, turn)
     scratch = (parts, counts)
     if CONSUMERS == 1:
         gl.warp_specialize(

@@ -7,6 +7,7 @@ import importlib
 import math
 import sys
 
+import gluon
 import pytest
 import torch
 import torch.nn.functional as F
@@ -295,21 +296,106 @@ def test_matmul_of_views(view, device):
 TILES = sorted({tile for row in MODULES["matmul"]._TILES.values() for tile in row})
 
 
-@pytest.mark.parametrize("tile", TILES)
-def test_matmul_in_every_tile(tile, device, monkeypatch):
+@pytest.fixture
+def matmul_module():
+    """The module, which forgets before and after how it took a shape."""
     module = MODULES["matmul"]
+    module._call.cache_clear()
+    yield module
+    module._call.cache_clear()
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_matmul_in_every_tile(tile, device, monkeypatch, matmul_module):
     if device == "cuda" and torch.cuda.get_device_capability()[0] < 9:
         pytest.skip("the largest tiles need the shared memory of an H100 or H200")
-    monkeypatch.setattr(module, "_tile", lambda *_: tile)
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: tile)
     a = normal(tile[0] + 3, 2 * tile[2] + 1, dtype=HALF, device=device)
     check_matmul(a, normal(2 * tile[2] + 1, tile[1] + 5, dtype=HALF, device=device, seed=1))
 
 
-def test_matmul_groups_cover_every_tile(device, monkeypatch):
+def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
     """More rows of tiles than a group, not a multiple of it."""
-    monkeypatch.setattr(MODULES["matmul"], "_tile", lambda *_: (16, 16, 16, 4, 2))
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: (16, 16, 16, 4, 2))
     a = normal(11 * 16, 16, dtype=HALF, device=device)
     check_matmul(a, normal(16, 3 * 16 - 1, dtype=HALF, device=device, seed=1))
+
+
+# How the kernel for Hopper may cut a product up, in small, and the number of programs.
+HOW = MODULES["matmul"]._Hopper
+CUTS = {
+    "halves of a tile": (HOW(16, 16, 16, 3), 3),
+    "in two pieces": (HOW(16, 32, 16, 4, pieces=2, group=2), 5),
+    "more programs than tiles": (HOW(32, 32, 16, 2), 50),
+    "one consumer": (HOW(16, 16, 32, 2, consumers=1, group=1), 4),
+    "by turns": (HOW(16, 16, 16, 3, turns=True), 3),
+    "by turns, more stages than steps": (HOW(16, 32, 32, 9, turns=True, pieces=2), 2),
+    "by turns, one tile each": (HOW(16, 16, 16, 4, turns=True), 20),
+    "K in two": (HOW(32, 16, 16, 5, split=2), 4),
+    "K in three": (HOW(16, 16, 16, 2, consumers=1, split=3), 7),
+    "a part of B kept": (HOW(16, 32, 16, 3, group=0, keep=1), 6),
+    "a part of B kept, by turns": (HOW(16, 32, 16, 4, turns=True, pieces=2, group=0, keep=1), 4),
+}
+
+
+def on_hopper(a, b, how, programs, monkeypatch):
+    """The product by the kernel for Hopper, of which a stand-in for Gluon runs the source."""
+    module = MODULES["matmul"]
+    counts = torch.zeros(1000, dtype=torch.int32)
+    c = a.new_full((a.shape[0], b.shape[1]), math.nan)
+    views = [module._readable(t.shape, t.stride()) for t in (a, b)]
+    monkeypatch.setattr(module, "_counts", lambda *_: counts)
+    gluon.install(monkeypatch, module, "_hopper_kernel")
+    module._on_hopper(*a.shape[:1], b.shape[1], a.shape[1], views, a.dtype, a.device, how, programs)(a, b, c)
+    assert not counts.any()
+    return c
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper(cut, layout, monkeypatch):
+    a, b = normal(72, 120, dtype=HALF, device="cpu"), normal(120, 64, dtype=HALF, device="cpu", seed=1)
+    seen = [t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True)]
+    out = on_hopper(*seen, *CUTS[cut], monkeypatch)
+    assert distance(out, a.double() @ b.double()) <= UNIT[HALF]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("m, k, n", [(1, 8, 8), (1, 200, 72), (70, 8, 24), (257, 40, 104)])
+def test_matmul_for_hopper_of_odd_shapes(cut, m, k, n, monkeypatch):
+    how, programs = CUTS[cut]
+    how = how._replace(split=min(how.split, -(-k // how.k)))
+    if how.keep:
+        programs = -(-n // how.n)  # one to a column of tiles
+    a, b = normal(m, k, dtype=HALF, device="cpu"), normal(k, n, dtype=HALF, device="cpu", seed=1)
+    assert distance(on_hopper(a, b, how, programs, monkeypatch), a.double() @ b.double()) <= UNIT[HALF]
+
+
+def test_matmul_for_hopper_takes_what_the_tma_can_read():
+    readable = MODULES["matmul"]._readable
+    assert readable((40, 24), (24, 1)) == (False, 24)
+    assert readable((24, 40), (1, 24)) == (True, 24)
+    assert readable((40, 20), (24, 1)) == (False, 24)
+    assert readable((1, 20), (7, 1)) == (False, 24)
+    assert readable((20, 1), (1, 5)) == (True, 24)
+    for shape, stride in [
+        ((40, 20), (20, 1)),  # rows that do not begin at 16 bytes
+        ((40, 24), (48, 2)),
+        ((40, 24), (0, 1)),
+        ((40, 24), (8, 1)),  # rows that overlap
+        ((40, 24), (1, 0)),
+    ]:
+        assert readable(shape, stride) is None
+
+
+@pytest.mark.parametrize("m, k, n, programs", [(4096, 4096, 4096, 132), (8192, 8192, 8192, 132), (16, 4096, 4096, 128)])
+def test_matmul_for_hopper_fills_the_gpu(m, k, n, programs):
+    assert MODULES["matmul"]._hopper(m, n, k, 132)[1] == programs
+
+
+def test_matmul_for_hopper_leaves_small_products_alone():
+    assert MODULES["matmul"]._hopper(512, 512, 512, 132) is None
+    assert MODULES["matmul"]._hopper(16, 64, 4096, 132) is None
 
 
 def test_matmul_passes_infinities_and_nan(device):

@@ -32,6 +32,10 @@ SHAPES["layer_norm"]["one"] = [(1, 1), (1,), (1,)]
 SHAPES["matmul"]["one"] = [(1, 1), (1, 1)]
 SHAPES["attention"]["one"] = SHAPES["attention"]["one causal"] = [(1, 1, 1, 16)] * 3
 SHAPES["matmul"]["1000"] = [(1000, 1000), (1000, 1000)]
+# Where compute capability 9 has a kernel of its own: many tiles, few rows, and a short K.
+SHAPES["matmul"]["16 rows"] = [(16, 4096), (4096, 4096)]
+SHAPES["matmul"]["256 deep"] = [(4096, 256), (256, 4096)]
+HOPPER = ("4096", "16 rows", "256 deep")
 SHAPES["attention"]["64 causal"] = SHAPES["attention"]["64"]
 
 CASES = [
@@ -75,6 +79,9 @@ def launch(gpu, op, size, dtype, patch):
     patch.setattr(module, "_INTERPRETED", True)  # or tensors without a GPU are refused
     patch.setattr(module, "_limits", lambda _: GPUS[gpu], raising=False)
     patch.setattr(module, "_capability", lambda _: GPUS[gpu][0], raising=False)
+    patch.setattr(module, "_counts", lambda *_: torch.empty(1, dtype=torch.int32, device="meta"), raising=False)
+    for kept in vars(module).values():
+        getattr(kept, "cache_clear", int)()  # what another GPU was launched with
     shapes = SHAPES[op][size]
     tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in shapes]
     getattr(module, op)(*tensors, **({"causal": True} if "causal" in size else {}))
@@ -86,23 +93,28 @@ def source(kernel, args):
     """The kernel specialised as a launch would: ones are constants, multiples of 16 are marked."""
     import torch
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
-    pointers = {torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32"}
+    types = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.int32: "i32"}
     signature, constants, marks = {}, {}, {}
     for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True)):
-        if parameter.is_constexpr or (isinstance(value, int) and value == 1):
+        if parameter.is_constexpr or value is None or (isinstance(value, int) and value == 1):
             signature[parameter.name] = "constexpr"
             constants[(i,)] = value
             continue
         if isinstance(value, torch.Tensor):
-            signature[parameter.name] = pointers[value.dtype]
+            signature[parameter.name] = f"*{types[value.dtype]}"
+        elif hasattr(value, "block_shape"):
+            box = f"{types[value.base.dtype]}{value.block_shape}"
+            signature[parameter.name] = f"tensordesc<{box},{value.layout!r}>"
+            continue
         elif isinstance(value, float):
             signature[parameter.name] = "fp32"
         else:
             signature[parameter.name] = "i32" if value < 2**31 else "i64"
         if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
             marks[(i,)] = [["tt.divisibility", 16]]
-    return ASTSource(kernel, signature, constants, marks)
+    return (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, marks)
 
 
 def stack(cubin):
@@ -131,6 +143,7 @@ def build(gpu, op, size, dtype):
     ptx = compiled.asm["ptx"]
     return {
         "options": options,
+        "gluon": kernel.is_gluon(),
         "shared": compiled.metadata.shared,
         "stack": stack(compiled.asm["cubin"]),
         "wgmma": len(re.findall(r"wgmma\.mma_async", ptx)),
@@ -140,6 +153,8 @@ def build(gpu, op, size, dtype):
         "load16": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
         "store": len(re.findall(r"st\.global", ptx)),
         "store16": len(re.findall(r"st\.global\S*\.v4\.b32", ptx)),
+        "tma": len(re.findall(r"cp\.async\.bulk\.tensor\S*shared\S*\.global", ptx)),
+        "tma store": len(re.findall(r"cp\.async\.bulk\.tensor\S*global\.shared", ptx)),
         "copy": len(re.findall(r"cp\.async\.c[ag]", ptx)),
         "copy16": len(re.findall(r"cp\.async\.cg[^;]*, 0x10\b", ptx)),
     }
@@ -200,7 +215,25 @@ def test_float32_is_ieee(built, case):
 
 @cases(gpus=(90, 80), ops=DOTS, sizes=ALIGNED, dtypes=ALL)
 def test_operands_are_copied_to_shared_memory_ahead_in_16_bytes(built, case):
-    assert built[case]["copy"] == built[case]["copy16"] > 0
+    if built[case]["gluon"]:
+        assert built[case]["tma"] > 0 and built[case]["tma store"] > 0 and not built[case]["copy"]
+    else:
+        assert built[case]["copy"] == built[case]["copy16"] > 0
+
+
+@cases(gpus=(90,), ops=("matmul",), sizes=HOPPER)
+def test_hopper_has_a_matmul_of_its_own(built, case):
+    assert built[case]["gluon"]
+
+
+@cases(gpus=(90,), ops=("matmul",), dtypes=("float32",))
+def test_float32_is_multiplied_as_everywhere(built, case):
+    assert not built[case]["gluon"]
+
+
+@cases(gpus=(80, 75), ops=("matmul",), dtypes=ALL)
+def test_other_gpus_take_no_kernel_of_hopper(built, case):
+    assert not built[case]["gluon"]
 
 
 @cases(ops=("softmax",), sizes=ALIGNED, dtypes=ALL)
