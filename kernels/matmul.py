@@ -89,15 +89,16 @@ class _Hopper(NamedTuple):
     b_t: bool = False  # and of B
 
 
-# (rows of A at most, K at most, programs per multiprocessor at least, how); the first that suits is taken, and if none
-# does the plain kernel with a tile of the table above.
+# (rows of A at most, K at most, units of work per multiprocessor at least, how); the first that suits is taken, and if
+# none does the plain kernel with a tile of the table above.
+_ANY = float("inf")
 _HOPPER = (
-    (64, None, 0.7, _Hopper(64, 128, 64, 8, consumers=1, split=8)),
-    (None, 256, 1.8, _Hopper(64, 256, 64, 8, turns=True, pieces=2, group=0, keep=1)),
-    (None, None, 0.9, _Hopper(128, 256, 64, 4, pieces=2)),
+    (64, _ANY, 0.7, _Hopper(64, 128, 64, 8, consumers=1, split=8)),
+    (_ANY, 256, 1.8, _Hopper(64, 256, 64, 8, turns=True, pieces=2, group=0, keep=1)),
+    (_ANY, _ANY, 0.9, _Hopper(128, 256, 64, 4, pieces=2)),
 )
 _LEAST_STEPS = 4  # of K, to which a split leaves a program
-_REGISTERS = {1: 128, 2: 168}  # consumers -> registers per thread, before they move from the copying warp to them
+_REGISTERS = {1: 168, 2: 128}  # resident -> registers per thread, before most move from the copying warp to the others
 
 _barrier = getattr(gl, "barrier", None) or gl.thread_barrier  # by Triton's version
 
@@ -385,21 +386,26 @@ def _tile(M, N, itemsize, capability, processors, shared):
     return tile
 
 
+def _fill(how, M, N, K, processors):
+    """`how` with the split that such a product needs to fill the GPU, the number of programs, and that of units."""
+    columns = triton.cdiv(N, how.n)
+    tiles = triton.cdiv(M, how.m) * columns
+    room = processors * how.resident
+    split = max(1, min(how.split, triton.cdiv(K, how.k) // _LEAST_STEPS, room // tiles))
+    programs = min(tiles * split, room)
+    if how.keep:
+        programs -= programs % columns
+    return how._replace(split=split), programs, tiles * split
+
+
 @functools.lru_cache(maxsize=4096)
 def _hopper(M, N, K, processors):
-    """How the kernel for Hopper takes such a product, its split as it is, and with how many programs; or None."""
+    """How the kernel for Hopper takes a product, its split as it is, and with how many programs; None if not at all."""
     for most_m, most_k, least, how in _HOPPER:
-        if (most_m and most_m < M) or (most_k and most_k < K):
-            continue
-        columns = triton.cdiv(N, how.n)
-        tiles = triton.cdiv(M, how.m) * columns
-        room = processors * how.resident
-        split = max(1, min(how.split, triton.cdiv(K, how.k) // _LEAST_STEPS, room // tiles))
-        programs = min(tiles * split, room)
-        if how.keep:
-            programs -= programs % columns
-        if programs and tiles * split >= least * processors:
-            return how._replace(split=split), programs
+        if most_m >= M and most_k >= K:
+            how, programs, units = _fill(how, M, N, K, processors)
+            if programs and units >= least * processors:
+                return how, programs
     return None
 
 
@@ -538,7 +544,7 @@ def _on_hopper(M, N, K, views, dtype, device, how, programs):
         _Operand((M, N), (rows, how.n // how.pieces), dtype, False, N),
     )
     how = how._replace(keep=triton.cdiv(K, how.k) if how.keep else 0, a_t=views[0][0], b_t=views[1][0])
-    options = {"num_warps": 4, "maxnreg": _REGISTERS[how.consumers], "launch_pdl": how.chain}
+    options = {"num_warps": 4, "maxnreg": _REGISTERS[how.resident], "launch_pdl": how.chain}
     tiles = triton.cdiv(M, how.m) * triton.cdiv(N, how.n)
     direct = None
 

@@ -673,6 +673,9 @@ def test_layer_norm_on_gpu(shape, dtype):
         (4096, 4096, 4096),
         (1000, 1000, 1000),
         (4096, 1000, 4096),
+        (4096, 256, 4096),
+        (16, 4096, 4096),
+        (40, 1000, 8192),
         (2049, 1023, 4097),
         (1, 4096, 4096),
         (4096, 64, 16),
@@ -683,6 +686,59 @@ def test_matmul_on_gpu(m, k, n, layout, dtype):
     a = normal(*((m, k) if layout[0] == "n" else (k, m)), dtype=dtype, device="cuda")
     b = normal(*((k, n) if layout[1] == "n" else (n, k)), dtype=dtype, device="cuda", seed=1)
     check_matmul(a if layout[0] == "n" else a.t(), b if layout[1] == "n" else b.t())
+
+
+# As the table has it, and what else it may come to have.
+LARGE_CUTS = [
+    *(how for *_, how in MODULES["matmul"]._HOPPER if not how.keep),
+    HOW(128, 256, 64, 3),
+    HOW(256, 128, 64, 4, pieces=2),
+    HOW(128, 256, 32, 8, pieces=2),
+    HOW(128, 128, 64, 5, turns=True),
+    HOW(64, 32, 64, 8, consumers=1, chain=True),
+    HOW(128, 128, 64, 3, consumers=1, pieces=2, resident=2),
+    HOW(128, 128, 64, 5, split=3),
+]
+
+
+@mark_gpu
+@pytest.mark.parametrize("how", LARGE_CUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper_on_gpu(how, layout, monkeypatch, matmul_module):
+    """With few programs, so that each takes several tiles, unless they are to share one; and again, to the same bits."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("needs an H100 or H200")
+    fill = matmul_module._fill
+    monkeypatch.setattr(matmul_module, "_HOPPER", ((math.inf, math.inf, 0, how),))
+    processors = 13 if how.split == 1 else 1000
+    monkeypatch.setattr(matmul_module, "_fill", lambda how, m, n, k, _: fill(how, m, n, k, processors))
+    matmul_module._hopper.cache_clear()
+    a, b = normal(1000, 520, dtype=HALF, device="cuda"), normal(520, 776, dtype=HALF, device="cuda", seed=1)
+    a, b = (t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True))
+    check_matmul(a, b)
+    assert torch.equal(matmul(a, b), matmul(a, b))
+    matmul_module._hopper.cache_clear()
+
+
+@mark_gpu
+def test_matmul_by_several_programs_in_graphs_and_streams():
+    """Where programs share a tile's K they count arrivals, which no other product may disturb."""
+    a, b = normal(16, 4096, dtype=HALF, device="cuda"), normal(4096, 4096, dtype=HALF, device="cuda", seed=1)
+    expected = matmul(a, b)
+    graphs = [torch.cuda.CUDAGraph() for _ in range(2)]
+    outs = []
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            outs += [matmul(a, b), matmul(a, b)]
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for _ in range(50):
+        for graph, stream in zip(graphs, streams[:2], strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        with torch.cuda.stream(streams[2]):
+            outs[4:] = [matmul(a, b)]
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, expected) for out in outs)
 
 
 @mark_gpu
