@@ -289,7 +289,7 @@ def _combine(acc, scratch, tile, part, rows, HOW: gl.constexpr):
     last = gl.atomic_add(counts + tile, 1) == PARTS - 1
     if last:
         acc = gl.zeros([M, N], gl.float32, layout)
-        for i in gl.static_range(PARTS):
+        for i in range(PARTS):
             acc += gl.load(parts + i * (M * N), mask=within, other=0.0, cache_modifier=".cg")
         gl.store(counts + tile, 0)  # as the next product expects it
     return acc, last
@@ -503,6 +503,7 @@ def _counts(device, number):
     No other product may use them at the same time: those of a stream follow each other, but a captured graph can be
     replayed on any stream, so that each product in it has some of its own.
     """
+    number = triton.cdiv(number, 4) * 4  # what follows is aligned, too
     if torch.cuda.is_current_stream_capturing():
         spare, given = _SPARE.get(device, (None, 0))
         if spare is None or given + number > len(spare):

@@ -705,7 +705,7 @@ LARGE_CUTS = [
 @pytest.mark.parametrize("how", LARGE_CUTS)
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_matmul_for_hopper_on_gpu(how, layout, monkeypatch, matmul_module):
-    """With few programs, so that each takes several tiles, unless they are to share one; and again, to the same bits."""
+    """Each program takes several tiles, or several programs share one; and again, to the same bits."""
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("needs an H100 or H200")
     fill = matmul_module._fill
