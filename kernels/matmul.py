@@ -34,9 +34,10 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-# (compute capability, at most 9, bytes per element) -> tiles (M, N, K, warps, stages), the largest first. The first
+# (compute capability, bytes per element) -> tiles (M, N, K, warps, stages), the largest first. The first
 # that fits into the GPU's shared memory and cuts the result into enough tiles to occupy the GPU is taken, else the
-# last. Without tensor cores, that is in float32 (IEEE) and before capability 8, registers bound the tile.
+# last. Older and newer GPUs than these take the rows of 7 and 8. Without tensor cores, that is in float32 (IEEE) and
+# before capability 8, registers bound the tile.
 _AMPERE = (
     (128, 256, 64, 8, 4),
     (128, 256, 64, 8, 3),
@@ -377,7 +378,8 @@ def _limits(device):
 @functools.lru_cache(maxsize=4096)
 def _tile(M, N, itemsize, capability, processors, shared):
     """The entry of the table for a product of M x N, as (M, N, K, warps, stages)."""
-    for tile in _TILES[min(capability, 9), itemsize]:
+    known = 9 if capability == 9 else 8 if capability >= 8 else 7
+    for tile in _TILES[known, itemsize]:
         block_m, block_n, block_k, _, stages = tile
         fits = stages * block_k * (block_m + block_n) * itemsize <= shared
         count = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)

@@ -314,6 +314,13 @@ def test_matmul_in_every_tile(tile, device, monkeypatch, matmul_module):
     check_matmul(a, normal(2 * tile[2] + 1, tile[1] + 5, dtype=HALF, device=device, seed=1))
 
 
+@pytest.mark.parametrize("capability, like", [(6, 7), (10, 8), (12, 8), (99, 8)])
+def test_matmul_has_a_tile_for_any_gpu(capability, like):
+    tile = MODULES["matmul"]._tile
+    for itemsize in (2, 4):
+        assert tile(999, 999, itemsize, capability, 40, 65536) == tile(999, 999, itemsize, like, 40, 65536)
+
+
 def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
     """More rows of tiles than a group, not a multiple of it."""
     monkeypatch.setattr(matmul_module, "_tile", lambda *_: (16, 16, 16, 4, 2))
