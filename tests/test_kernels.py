@@ -7,6 +7,7 @@ import importlib
 import math
 import sys
 
+import gluon
 import pytest
 import torch
 import torch.nn.functional as F
@@ -295,21 +296,113 @@ def test_matmul_of_views(view, device):
 TILES = sorted({tile for row in MODULES["matmul"]._TILES.values() for tile in row})
 
 
-@pytest.mark.parametrize("tile", TILES)
-def test_matmul_in_every_tile(tile, device, monkeypatch):
+@pytest.fixture
+def matmul_module():
+    """The module, which forgets before and after how it took a shape."""
     module = MODULES["matmul"]
+    module._call.cache_clear()
+    yield module
+    module._call.cache_clear()
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_matmul_in_every_tile(tile, device, monkeypatch, matmul_module):
     if device == "cuda" and torch.cuda.get_device_capability()[0] < 9:
         pytest.skip("the largest tiles need the shared memory of an H100 or H200")
-    monkeypatch.setattr(module, "_tile", lambda *_: tile)
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: tile)
     a = normal(tile[0] + 3, 2 * tile[2] + 1, dtype=HALF, device=device)
     check_matmul(a, normal(2 * tile[2] + 1, tile[1] + 5, dtype=HALF, device=device, seed=1))
 
 
-def test_matmul_groups_cover_every_tile(device, monkeypatch):
+@pytest.mark.parametrize("capability, like", [(6, 7), (10, 8), (12, 8), (99, 8)])
+def test_matmul_has_a_tile_for_any_gpu(capability, like):
+    tile = MODULES["matmul"]._tile
+    for itemsize in (2, 4):
+        assert tile(999, 999, itemsize, capability, 40, 65536) == tile(999, 999, itemsize, like, 40, 65536)
+
+
+def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
     """More rows of tiles than a group, not a multiple of it."""
-    monkeypatch.setattr(MODULES["matmul"], "_tile", lambda *_: (16, 16, 16, 4, 2))
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: (16, 16, 16, 4, 2))
     a = normal(11 * 16, 16, dtype=HALF, device=device)
     check_matmul(a, normal(16, 3 * 16 - 1, dtype=HALF, device=device, seed=1))
+
+
+# How the kernel for Hopper may cut a product up, in small, and the number of programs.
+HOW = MODULES["matmul"]._Hopper
+CUTS = {
+    "halves of a tile": (HOW(16, 16, 16, 3), 3),
+    "in two pieces": (HOW(16, 32, 16, 4, pieces=2, group=2), 5),
+    "more programs than tiles": (HOW(32, 32, 16, 2), 50),
+    "one consumer": (HOW(16, 16, 32, 2, consumers=1, group=1), 4),
+    "by turns": (HOW(16, 16, 16, 3, turns=True), 3),
+    "by turns, more stages than steps": (HOW(16, 32, 32, 9, turns=True, pieces=2), 2),
+    "by turns, one tile each": (HOW(16, 16, 16, 4, turns=True), 20),
+    "K in two": (HOW(32, 16, 16, 5, split=2), 4),
+    "K in three": (HOW(16, 16, 16, 2, consumers=1, split=3), 7),
+    "a part of B kept": (HOW(16, 32, 16, 3, group=0, keep=1), 6),
+    "a part of B kept, by turns": (HOW(16, 32, 16, 4, turns=True, pieces=2, group=0, keep=1), 4),
+}
+
+
+def on_hopper(a, b, how, programs, monkeypatch):
+    """The product by the kernel for Hopper, of which a stand-in for Gluon runs the source."""
+    module = MODULES["matmul"]
+    counts = torch.zeros(1000, dtype=torch.int32)
+    c = a.new_full((a.shape[0], b.shape[1]), math.nan)
+    views = [module._readable(t.shape, t.stride()) for t in (a, b)]
+    monkeypatch.setattr(module, "_counts", lambda *_: counts)
+    gluon.install(monkeypatch, module, "_hopper_kernel")
+    module._on_hopper(*a.shape[:1], b.shape[1], a.shape[1], views, a.dtype, a.device, how, programs)(a, b, c)
+    assert not counts.any()
+    return c
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper(cut, layout, monkeypatch):
+    a, b = normal(72, 120, dtype=HALF, device="cpu"), normal(120, 64, dtype=HALF, device="cpu", seed=1)
+    seen = [t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True)]
+    out = on_hopper(*seen, *CUTS[cut], monkeypatch)
+    assert distance(out, a.double() @ b.double()) <= UNIT[HALF]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("m, k, n", [(1, 8, 8), (1, 200, 72), (70, 8, 24), (257, 40, 104)])
+def test_matmul_for_hopper_of_odd_shapes(cut, m, k, n, monkeypatch):
+    how, programs = CUTS[cut]
+    how = how._replace(split=min(how.split, -(-k // how.k)))
+    if how.keep:
+        programs = -(-n // how.n)  # one to a column of tiles
+    a, b = normal(m, k, dtype=HALF, device="cpu"), normal(k, n, dtype=HALF, device="cpu", seed=1)
+    assert distance(on_hopper(a, b, how, programs, monkeypatch), a.double() @ b.double()) <= UNIT[HALF]
+
+
+def test_matmul_for_hopper_takes_what_the_tma_can_read():
+    readable = MODULES["matmul"]._readable
+    assert readable((40, 24), (24, 1)) == (False, 24)
+    assert readable((24, 40), (1, 24)) == (True, 24)
+    assert readable((40, 20), (24, 1)) == (False, 24)
+    assert readable((1, 20), (7, 1)) == (False, 24)
+    assert readable((20, 1), (1, 5)) == (True, 24)
+    for shape, stride in [
+        ((40, 20), (20, 1)),  # rows that do not begin at 16 bytes
+        ((40, 24), (48, 2)),
+        ((40, 24), (0, 1)),
+        ((40, 24), (8, 1)),  # rows that overlap
+        ((40, 24), (1, 0)),
+    ]:
+        assert readable(shape, stride) is None
+
+
+@pytest.mark.parametrize("m, k, n, programs", [(4096, 4096, 4096, 132), (8192, 8192, 8192, 132), (16, 4096, 4096, 128)])
+def test_matmul_for_hopper_fills_the_gpu(m, k, n, programs):
+    assert MODULES["matmul"]._hopper(m, n, k, 132)[1] == programs
+
+
+def test_matmul_for_hopper_leaves_small_products_alone():
+    assert MODULES["matmul"]._hopper(512, 512, 512, 132) is None
+    assert MODULES["matmul"]._hopper(16, 64, 4096, 132) is None
 
 
 def test_matmul_passes_infinities_and_nan(device):
@@ -621,6 +714,9 @@ def test_kept_launches_follow_values_pointers_and_stream():
         (4096, 4096, 4096),
         (1000, 1000, 1000),
         (4096, 1000, 4096),
+        (4096, 256, 4096),
+        (16, 4096, 4096),
+        (40, 1000, 8192),
         (2049, 1023, 4097),
         (1, 4096, 4096),
         (4096, 64, 16),
@@ -631,6 +727,59 @@ def test_matmul_on_gpu(m, k, n, layout, dtype):
     a = normal(*((m, k) if layout[0] == "n" else (k, m)), dtype=dtype, device="cuda")
     b = normal(*((k, n) if layout[1] == "n" else (n, k)), dtype=dtype, device="cuda", seed=1)
     check_matmul(a if layout[0] == "n" else a.t(), b if layout[1] == "n" else b.t())
+
+
+# As the table has it, and what else it may come to have.
+LARGE_CUTS = [
+    *(how for *_, how in MODULES["matmul"]._HOPPER if not how.keep),
+    HOW(128, 256, 64, 3),
+    HOW(256, 128, 64, 4, pieces=2),
+    HOW(128, 256, 32, 8, pieces=2),
+    HOW(128, 128, 64, 5, turns=True),
+    HOW(64, 32, 64, 8, consumers=1, chain=True),
+    HOW(128, 128, 64, 3, consumers=1, pieces=2, resident=2),
+    HOW(128, 128, 64, 5, split=3),
+]
+
+
+@mark_gpu
+@pytest.mark.parametrize("how", LARGE_CUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper_on_gpu(how, layout, monkeypatch, matmul_module):
+    """Each program takes several tiles, or several programs share one; and again, to the same bits."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("needs an H100 or H200")
+    fill = matmul_module._fill
+    monkeypatch.setattr(matmul_module, "_HOPPER", ((math.inf, math.inf, 0, how),))
+    processors = 13 if how.split == 1 else 1000
+    monkeypatch.setattr(matmul_module, "_fill", lambda how, m, n, k, _: fill(how, m, n, k, processors))
+    matmul_module._hopper.cache_clear()
+    a, b = normal(1000, 520, dtype=HALF, device="cuda"), normal(520, 776, dtype=HALF, device="cuda", seed=1)
+    a, b = (t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True))
+    check_matmul(a, b)
+    assert torch.equal(matmul(a, b), matmul(a, b))
+    matmul_module._hopper.cache_clear()
+
+
+@mark_gpu
+def test_matmul_by_several_programs_in_graphs_and_streams():
+    """Where programs share a tile's K they count arrivals, which no other product may disturb."""
+    a, b = normal(16, 4096, dtype=HALF, device="cuda"), normal(4096, 4096, dtype=HALF, device="cuda", seed=1)
+    expected = matmul(a, b)
+    graphs = [torch.cuda.CUDAGraph() for _ in range(2)]
+    outs = []
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            outs += [matmul(a, b), matmul(a, b)]
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for _ in range(50):
+        for graph, stream in zip(graphs, streams[:2], strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        with torch.cuda.stream(streams[2]):
+            outs[4:] = [matmul(a, b)]
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, expected) for out in outs)
 
 
 @mark_gpu
