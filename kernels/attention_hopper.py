@@ -10,11 +10,8 @@ Keys are taken from the last block to the first. Only the block that is taken fi
 diagonal or by the end of the sequence, so the loop over the others needs no mask.
 """
 
-from functools import cache, lru_cache
-from threading import Lock
 from typing import NamedTuple
 
-import torch
 import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -26,6 +23,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from kernels import launch
 
 ROWS = gl.constexpr(64)  # queries of a warp group, as many as the rows of a wgmma
 LOWEST = gl.constexpr(-3.4028234663852886e38)
@@ -410,77 +409,44 @@ def _attention_hopper(
 # The launch
 
 
-class Plan:
-    """What launches for tensors of the same shapes and strides have in common."""
-
-    def __init__(self, device, dtype, shape, strides, keys, causal):
-        batch, heads, queries, head_dim = shape
-        self.tile = tile = TILES[head_dim, causal]
-        tiles = triton.cdiv(queries, tile.groups * ROWS.value)
-        sheets = batch * heads
-        together = max(1, _CACHED // (2 * keys * head_dim * dtype.itemsize))
-        together = triton.cdiv(sheets, triton.cdiv(sheets, together))
-        self.sizes = (sheets, heads, queries, keys, tiles, together)
-        self.even = keys % tile.block == 0
-        self.grid = (min(_multiprocessors(device), sheets * tiles) if tile.persistent else sheets * tiles, 1, 1)
-        lengths = (queries, keys, keys, queries)
-        rows = (ROWS.value, tile.block, tile.block, ROWS.value)
-        self.maps = [
-            _describe(torch.empty(0, dtype=dtype), [batch, heads, length, head_dim], s, r)
-            for length, s, r in zip(lengths, strides, rows, strict=True)
-        ]
-        self.kernel = None
-        self.lock = Lock()
-
-    def launch(self, tensors, causal, scale):
-        # A new TensorDescriptor checks itself, which takes longer than all the rest; the plan's are used again.
-        with self.lock:
-            for described, tensor in zip(self.maps, tensors, strict=True):
-                described.base = tensor
-            args = (*self.maps, *self.sizes, scale, self.tile, causal, self.even)
-            if self.kernel is None:
-                self.kernel = _attention_hopper[self.grid](*args, num_warps=4)
-            else:
-                self.kernel[self.grid](*args)
-            for described in self.maps:
-                described.base = None
-
-
-@cache
-def _multiprocessors(device):
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
-def _describe(base, shape, strides, rows):
-    block = [1, 1, rows, shape[3]]
-    layout = gl.NVMMASharedLayout.get_default_for(block, getattr(gl, str(base.dtype).removeprefix("torch.")))
-    return TensorDescriptor(base, shape, list(strides), block, layout)
-
-
-def _strides(shape, strides):
+def _strides(t):
     """Strides as TMA takes them, which is in steps of 16 bytes, also where a size of one needs none; or None."""
-    used = [stride if size > 1 else shape[3] for size, stride in zip(shape[:3], strides[:3], strict=True)]
-    return (*used, 1) if strides[3] == 1 and all(0 < s < 2**39 and s % 8 == 0 for s in used) else None
+    used = [stride if size > 1 else t.shape[3] for size, stride in zip(t.shape[:3], t.stride()[:3], strict=True)]
+    return [*used, 1] if t.stride(3) == 1 and all(0 < s < 2**39 and s % 8 == 0 for s in used) else None
 
 
-@lru_cache(maxsize=1024)
-def _plan(device, dtype, q_shape, q_strides, k_shape, k_strides, v_strides, causal):
-    strides = [_strides(q_shape, q_strides), _strides(k_shape, k_strides), _strides(k_shape, v_strides)]
-    if (q_shape[3], causal) not in TILES or dtype.itemsize != 2 or None in strides:
-        return None
-    _, heads, queries, head_dim = q_shape
-    strides.append((heads * queries * head_dim, queries * head_dim, head_dim, 1))
-    return Plan(device, dtype, q_shape, strides, k_shape[2], causal)
+def reads(q, k, v, causal):
+    """Whether there is a tile for the head_dim and dtype, and the TMA can read q, k and v.
 
-
-def attention_hopper(q, k, v, o, causal, scale):
-    """Fill `o`, contiguous, with the attention of checked arguments; scale is positive, and includes log2(e).
-
-    Returns False, with nothing done, where this kernel has no tile for the head_dim and dtype, or where TMA cannot
-    read q, k or v: it takes rows of adjacent elements, and addresses and strides that are multiples of 16 bytes.
+    It takes rows of adjacent elements, and addresses and strides that are multiples of 16 bytes.
     """
-    plan = _plan(q.device, q.dtype, q.shape, q.stride(), k.shape, k.stride(), v.stride(), causal)
-    if plan is None or (q.data_ptr() | k.data_ptr() | v.data_ptr()) % 16:
+    if (q.shape[3], causal) not in TILES or q.element_size() != 2:
         return False
-    plan.launch((q, k, v, o), causal, scale)
-    return True
+    return all(_strides(t) and t.data_ptr() % 16 == 0 for t in (q, k, v))
+
+
+def start(q, k, v, o, causal, scale):
+    """Fill `o`, contiguous, with the attention of tensors that this kernel reads. Returns what launch.start does.
+
+    scale: positive, and includes log2(e).
+    """
+    (batch, heads, queries, head_dim), keys = q.shape, k.shape[2]
+    tile = TILES[head_dim, causal]
+    tiles = triton.cdiv(queries, tile.groups * ROWS.value)
+    sheets = batch * heads
+    together = max(1, _CACHED // (2 * keys * head_dim * q.element_size()))
+    together = triton.cdiv(sheets, triton.cdiv(sheets, together))
+    programs = sheets * tiles
+    if tile.persistent:
+        programs = min(launch.limits(q.device)[1], programs)
+    rows = (ROWS.value, tile.block, tile.block, ROWS.value)
+    tensors = tuple(_described(t, r) for t, r in zip((q, k, v, o), rows, strict=True))
+    rest = (sheets, heads, queries, keys, tiles, together, scale, tile, causal, keys % tile.block == 0)
+    return launch.start(_attention_hopper, (programs,), tensors, rest, num_warps=4)
+
+
+def _described(t, rows):
+    """A tensor as the TMA sees it: how it lies in memory, and how many rows of a head are copied at a time."""
+    box = [1, 1, rows, t.shape[3]]
+    layout = gl.NVMMASharedLayout.get_default_for(box, getattr(gl, str(t.dtype).removeprefix("torch.")))
+    return TensorDescriptor(t, list(t.shape), _strides(t), box, layout)

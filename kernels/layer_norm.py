@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import launch, rowwise
+from kernels import launch, ring, rowwise
 from kernels.rowwise import Online, Ring, Rows
 
 # GPU (rowwise.gpu) and bytes per element -> (widest row, way), of which the first that is wide enough is taken.
@@ -177,12 +177,11 @@ def _online_kernel(
 
 
 _KEPT = {}
-_limits = launch.limits
 
 
 def _start(flat, x_row, weight, bias, y, eps, way=None):
-    """Start a kernel for the rows of `flat`, in this way or as the tables say. Returns what launch.keep needs of it."""
-    capability, processors, shared = _limits(flat.device)
+    """Start a kernel for the rows of `flat`, in this way or as the tables say. Returns what launch.start does."""
+    capability, processors, shared = launch.limits(flat.device)
     if way is None:
         ways = _WAYS[rowwise.gpu(capability, shared), flat.element_size()]
         way = rowwise.choose(ways, flat.shape[1], rowwise.can_ring(flat, x_row))
@@ -190,16 +189,12 @@ def _start(flat, x_row, weight, bias, y, eps, way=None):
         kernel = _rows_kernel
         grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way, processors)
     elif isinstance(way, Ring):
-        from kernels import ring
-
         kernel = ring.layer_norm_kernel
         grid, numbers, constants = rowwise.ring_arguments(flat, x_row, way, processors)
     else:
         kernel = _online_kernel
         grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
-    rest = (*numbers, eps, *constants)
-    with torch.cuda.device_of(flat):
-        return kernel[grid](flat, weight, bias, y, *rest, num_warps=way.warps), grid, rest
+    return launch.start(kernel, grid, (flat, weight, bias, y), (*numbers, eps, *constants), num_warps=way.warps)
 
 
 def _check(x, weight, bias, eps):
@@ -227,8 +222,10 @@ def _check(x, weight, bias, eps):
 
 def _key(x, weight, bias, eps):
     """What a kept launch depends on, or None where none is kept."""
-    plain = type(x) is torch.Tensor and type(weight) in launch.PLAIN and type(bias) in launch.PLAIN
-    if not plain or not (x.is_contiguous() and weight.is_contiguous() and bias.is_contiguous()):
+    plain = launch.PLAIN
+    if type(x) not in plain or type(weight) not in plain or type(bias) not in plain:
+        return None
+    if not (x.is_contiguous() and weight.is_contiguous() and bias.is_contiguous()):
         return None
     if (x.requires_grad or weight.requires_grad or bias.requires_grad) and torch.is_grad_enabled():
         return None
@@ -238,36 +235,31 @@ def _key(x, weight, bias, eps):
     return x.shape, weight.shape, bias.shape, x.dtype, weight.dtype, bias.dtype, device, eps
 
 
-def _anew(x, weight, bias, eps):
-    """layer_norm() without a look at what was done before."""
-    _check(x, weight, bias, eps)
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    if x.numel() == 0:
-        return y
-    key = _key(x, weight, bias, eps)
-    weight, bias = weight.contiguous(), bias.contiguous()
-    started = _start(*rowwise.matrix(x), weight, bias, y, eps)
-    if key is not None and all(t.data_ptr() % 16 == 0 for t in (x, weight, bias, y)):
-        launch.keep(_KEPT, key, x.device, *started)
-    return y
-
-
-def _layer_norm(x, weight, bias, eps, start=None):
-    start = start or _KEPT.get(_key(x, weight, bias, eps))
-    if start is not None:
+def _layer_norm(x, weight, bias, eps):
+    again = _KEPT.get(_key(x, weight, bias, eps))
+    if again is not None:
         y = torch.empty_like(x)
-        if start(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr()):
+        if again(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr()):
             return y
     return _anew(x, weight, bias, eps)
 
 
-def _fake(x, weight, bias, eps):
+def _anew(x, weight, bias, eps):
+    """layer_norm() without a look at what was done before."""
+    y = _empty(x, weight, bias, eps)
+    if x.numel():
+        again = _start(*rowwise.matrix(x), weight.contiguous(), bias.contiguous(), y, eps)
+        launch.keep(_KEPT, _key(x, weight, bias, eps), again)
+    return y
+
+
+def _empty(x, weight, bias, eps):
     _check(x, weight, bias, eps)
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
 _SCHEMA = "layer_norm(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor"
-_OPERATOR = launch.operator(_SCHEMA, _layer_norm, _fake)
+_OPERATOR = launch.operator(_SCHEMA, _layer_norm, _empty)
 
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
@@ -288,9 +280,5 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
     device does not fit, `eps` is negative or not finite, or a tensor requires grad while grad mode
     is on.
     """
-    if launch.traced():
-        return _OPERATOR(x, weight, bias, eps)
-    start = _KEPT.get(_key(x, weight, bias, eps))
-    if start is None and launch.special(x, weight, bias):
-        return _OPERATOR(x, weight, bias, eps)
-    return _layer_norm(x, weight, bias, eps, start)
+    call = _OPERATOR if launch.watched(x, weight, bias) else _layer_norm
+    return call(x, weight, bias, eps)

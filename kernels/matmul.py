@@ -16,7 +16,6 @@ inputs give equal bits.
 """
 
 import functools
-import itertools
 from typing import NamedTuple
 
 import torch
@@ -33,6 +32,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from kernels import launch
 
 # (compute capability, bytes per element) -> tiles (M, N, K, warps, stages), the largest first. The first
 # that fits into the GPU's shared memory and cuts the result into enough tiles to occupy the GPU is taken, else the
@@ -365,16 +366,6 @@ def _hopper_kernel(a_desc, b_desc, c_desc, parts, counts, HOW: gl.constexpr):
 # Which kernel, and how
 
 
-@functools.cache
-def _limits(device):
-    """Compute capability, multiprocessors, shared bytes per program; for the CPU an H200's."""
-    if device.type != "cuda":
-        return 9, 132, 232448
-    properties = torch.cuda.get_device_properties(device)
-    shared = properties.shared_memory_per_block_optin
-    return properties.major, properties.multi_processor_count, shared
-
-
 @functools.lru_cache(maxsize=4096)
 def _tile(M, N, itemsize, capability, processors, shared):
     """The entry of the table for a product of M x N, as (M, N, K, warps, stages)."""
@@ -443,58 +434,9 @@ def _check(a, b):
         raise ValueError(f"b has {b.shape[0]} rows; a has {a.shape[1]} columns: they must agree")
 
 
-# Launches. What a kind of product needs is found at its first call and kept: Triton's own way to a compiled kernel
-# takes longer than a product of 512 x 512.
+# Launches
 
-
-def _direct(compiled, programs):
-    """Triton's C function that starts `compiled`, with all but the stream and the kernel's arguments filled in.
-
-    Pointers are numbers then, and descriptors are what `_Operand.encoded` returns. None where this Triton is another.
-    """
-    if not triton.__version__.startswith(("3.6.", "3.7.")):
-        return None
-    run, metadata = compiled.run, compiled.packed_metadata
-    launch = run.launch
-    if hasattr(launch, "__closure__"):  # this one encodes descriptors at every call, and then calls the other
-        launch = dict(zip(launch.__code__.co_freevars, launch.__closure__, strict=True))["launcher"].cell_contents
-    flags = (compiled.function, run.launch_cooperative_grid, run.launch_pdl)
-    if triton.__version__.startswith("3.6."):
-        head = (*flags, None, None, metadata, None, None, None)
-        return lambda stream, args: launch(programs, 1, 1, stream, *head, *args)
-    head = (*flags, metadata, None, None, None, None, None, run.arg_annotations, run.kernel_signature)
-    return lambda stream, args: launch(programs, 1, 1, stream, *head, args)
-
-
-def _stream(device):
-    return triton.runtime.driver.active.get_current_stream(device.index)
-
-
-class _Operand:
-    """A matrix as the TMA sees it: how it lies in memory, and the box of it that is copied at a time."""
-
-    def __init__(self, shape, box, dtype, transposed, pitch):
-        order = -1 if transposed else 1
-        self.shape, self.box = list(shape[::order]), list(box[::order])
-        self.strides = [pitch, 1]
-        self.layout = gl.NVMMASharedLayout.get_default_for(self.box, _ELEMENTS[dtype])
-        self.maps = {}
-
-    def descriptor(self, t):
-        return TensorDescriptor(t, self.shape, self.strides, self.box, self.layout)
-
-    def encoded(self, t, metadata):
-        """What Triton makes of the descriptor of `t`, which depends on no more of it than its address."""
-        found = self.maps.get(t.data_ptr())
-        if found is None:
-            from triton.backends.nvidia.driver import make_tensordesc_arg
-
-            if len(self.maps) >= 256:
-                self.maps.clear()
-            found = self.maps[t.data_ptr()] = make_tensordesc_arg(self.descriptor(t), metadata)
-        return found
-
-
+_KEPT = {}
 _COUNTS = {}  # (device, stream) -> zeros
 _SPARE = {}  # device -> zeros for graphs, and how many of them are given away
 
@@ -512,7 +454,7 @@ def _counts(device, number):
             return torch.zeros(number, dtype=torch.int32, device=device)  # by the graph, at every replay
         _SPARE[device] = spare, given + number
         return spare[given : given + number]
-    key = device, _stream(device)
+    key = device, launch.stream(device.index)
     if len(_COUNTS.get(key, ())) < number:
         _COUNTS[key] = torch.zeros(max(number, 1024), dtype=torch.int32, device=device)
         _SPARE.setdefault(device, (torch.zeros(2**16, dtype=torch.int32, device=device), 0))
@@ -520,70 +462,97 @@ def _counts(device, number):
     return _COUNTS[key]
 
 
-def _plain(M, N, K, strides, dtype, device):
-    """A function of a, b and c that starts the plain kernel."""
-    block_m, block_n, block_k, warps, stages = _tile(M, N, dtype.itemsize, *_limits(device))
-    programs = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
-    rest = (M, N, K, *strides, block_m, block_n, block_k, _GROUP, K % block_k == 0, _SPANS[dtype.itemsize])
-    direct = None
-
-    def call(a, b, c):
-        nonlocal direct
-        if direct:
-            direct(_stream(device), (a.data_ptr(), b.data_ptr(), c.data_ptr(), *rest))
-        else:
-            compiled = _matmul_kernel[(programs,)](a, b, c, *rest, num_warps=warps, num_stages=stages)
-            direct = compiled and _direct(compiled, programs)
-
-    return call
+def _scratch(device, parts, counts):
+    """Memory for the parts of a product that several programs share, and for their counts."""
+    return torch.empty(parts, dtype=torch.float32, device=device), _counts(device, counts)
 
 
-def _on_hopper(M, N, K, views, dtype, device, how, programs):
-    """A function of a, b and c that starts the kernel for Hopper."""
-    rows = how.m if how.turns else how.m // how.consumers
-    operands = (
-        _Operand((M, K), (how.m, how.k), dtype, *views[0]),
-        _Operand((K, N), (how.k, how.n), dtype, *views[1]),
-        _Operand((M, N), (rows, how.n // how.pieces), dtype, False, N),
-    )
-    how = how._replace(keep=triton.cdiv(K, how.k) if how.keep else 0, a_t=views[0][0], b_t=views[1][0])
-    options = {"num_warps": 4, "maxnreg": _REGISTERS[how.resident], "launch_pdl": how.chain}
-    tiles = triton.cdiv(M, how.m) * triton.cdiv(N, how.n)
-    direct = None
-
-    def call(*tensors):
-        nonlocal direct
-        parts = counts = None
-        if how.split > 1:
-            parts = torch.empty(tiles * how.split * how.m * how.n, dtype=torch.float32, device=device)
-            counts = _counts(device, tiles * (how.m // rows))
-        if direct:
-            start, metadata = direct
-            described = (o.encoded(t, m) for o, t, m in zip(operands, tensors, metadata, strict=True))
-            scratch = (None, None) if parts is None else (parts.data_ptr(), counts.data_ptr())
-            start(_stream(device), (*itertools.chain(*described), *scratch, how))
-            return
-        described = (o.descriptor(t) for o, t in zip(operands, tensors, strict=True))
-        compiled = _hopper_kernel[(programs,)](*described, parts, counts, how, **options)
-        start = compiled and _direct(compiled, programs)
-        direct = start and (start, compiled.metadata.tensordesc_meta)
-
-    return call
-
-
-@functools.lru_cache(maxsize=4096)
-def _call(a_shape, b_shape, a_stride, b_stride, a_aligned, b_aligned, dtype, device):
-    """A function of a, b and c that starts the kernel that suits them; aligned is what starts at 16 bytes."""
-    M, K = a_shape
-    N = b_shape[1]
-    capability, processors, _ = _limits(device)
-    aligned = a_aligned and b_aligned and N % 8 == 0
-    if capability == 9 and device.type != "cpu" and dtype in _ELEMENTS and aligned and K > 0:
-        views = _readable(a_shape, a_stride), _readable(b_shape, b_stride)
+def _start(a, b, c):
+    """Start the kernel that suits the product. Returns what launch.start does."""
+    (M, K), N = a.shape, b.shape[1]
+    capability, processors, shared = launch.limits(a.device)
+    aligned = a.data_ptr() % 16 == b.data_ptr() % 16 == N % 8 == 0
+    if capability == 9 and a.device.type != "cpu" and a.dtype in _ELEMENTS and aligned and K > 0:
+        views = [_readable(t.shape, t.stride()) for t in (a, b)]
         how = all(views) and _hopper(M, N, K, processors)
         if how:
-            return _on_hopper(M, N, K, views, dtype, device, *how)
-    return _plain(M, N, K, (*a_stride, *b_stride), dtype, device)
+            return _on_hopper(a, b, c, views, *how)
+    return _plain(a, b, c, _tile(M, N, a.element_size(), capability, processors, shared))
+
+
+def _plain(a, b, c, tile):
+    """Start the kernel for any GPU."""
+    (M, K), N = a.shape, b.shape[1]
+    block_m, block_n, block_k, warps, stages = tile
+    grid = (triton.cdiv(M, block_m) * triton.cdiv(N, block_n),)
+    numbers = (M, N, K, *a.stride(), *b.stride())
+    constants = (block_m, block_n, block_k, _GROUP, K % block_k == 0, _SPANS[a.element_size()])
+    return launch.start(_matmul_kernel, grid, (a, b, c), numbers + constants, num_warps=warps, num_stages=stages)
+
+
+def _on_hopper(a, b, c, views, how, programs):
+    """Start the kernel for Hopper, of matrices that the TMA reads by `views`."""
+    (M, K), N = a.shape, b.shape[1]
+    rows = how.m if how.turns else how.m // how.consumers
+    how = how._replace(keep=triton.cdiv(K, how.k) if how.keep else 0, a_t=views[0][0], b_t=views[1][0])
+    tensors = (
+        _described(a, (how.m, how.k), *views[0]),
+        _described(b, (how.k, how.n), *views[1]),
+        _described(c, (rows, how.n // how.pieces), False, N),
+    )
+    options = {"num_warps": 4, "maxnreg": _REGISTERS[how.resident], "launch_pdl": how.chain}
+    if how.split == 1:
+        return launch.start(_hopper_kernel, (programs,), tensors, (None, None, how), **options)
+    device, tiles = a.device, triton.cdiv(M, how.m) * triton.cdiv(N, how.n)
+    sizes = tiles * how.split * how.m * how.n, tiles * (how.m // rows)
+    started = launch.start(_hopper_kernel, (programs,), (*tensors, *_scratch(device, *sizes)), (how,), **options)
+
+    def again(*addresses):
+        parts, counts = _scratch(device, *sizes)
+        return started(*addresses, parts.data_ptr(), counts.data_ptr())
+
+    return started and again
+
+
+def _described(t, box, transposed, pitch):
+    """A matrix as the TMA sees it: how it lies in memory, and the box of it that is copied at a time."""
+    order = -1 if transposed else 1
+    shape, box = list(t.shape[::order]), list(box[::order])
+    return TensorDescriptor(t, shape, [pitch, 1], box, gl.NVMMASharedLayout.get_default_for(box, _ELEMENTS[t.dtype]))
+
+
+def _key(a, b):
+    """What a kept launch depends on, or None where none is kept."""
+    if type(a) not in launch.PLAIN or type(b) not in launch.PLAIN:
+        return None
+    if (a.requires_grad or b.requires_grad) and torch.is_grad_enabled():
+        return None
+    return a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.device, b.device
+
+
+def _matmul(a, b):
+    again = _KEPT.get(_key(a, b))
+    if again is not None:
+        c = a.new_empty((a.shape[0], b.shape[1]))
+        if again(a.data_ptr(), b.data_ptr(), c.data_ptr()):
+            return c
+    return _anew(a, b)
+
+
+def _anew(a, b):
+    """matmul() without a look at what was done before."""
+    c = _empty(a, b)
+    if c.numel():
+        launch.keep(_KEPT, _key(a, b), _start(a, b, c))
+    return c
+
+
+def _empty(a, b):
+    _check(a, b)
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+_OPERATOR = launch.operator("matmul(Tensor a, Tensor b) -> Tensor", _matmul, _empty)
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -595,18 +564,9 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
     Returns a new contiguous (M, N) tensor of their dtype; zeros if K is 0.
 
+    Under torch.compile and for subclasses of tensors it is the operator `kernelbench::matmul`.
+
     Raises TypeError if an argument is no tensor, or the dtypes differ or are others; ValueError if
     a shape or device does not fit, or a tensor requires grad while grad mode is on.
     """
-    _check(a, b)
-    c = a.new_empty((a.shape[0], b.shape[1]))
-    if c.numel() == 0:
-        return c
-    aligned = a.data_ptr() % 16 == 0, b.data_ptr() % 16 == 0
-    call = _call(a.shape, b.shape, a.stride(), b.stride(), *aligned, a.dtype, a.device)
-    if not a.is_cuda or a.get_device() == torch.cuda.current_device():
-        call(a, b, c)
-    else:
-        with torch.cuda.device_of(a):
-            call(a, b, c)
-    return c
+    return _OPERATOR(a, b) if launch.watched(a, b) else _matmul(a, b)

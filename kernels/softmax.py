@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import launch, rowwise
+from kernels import launch, ring, rowwise
 from kernels.rowwise import Online, Ring, Rows
 
 # GPU (rowwise.gpu) and bytes per element -> (widest row, way), of which the first that is wide enough is taken.
@@ -167,12 +167,11 @@ def _online_kernel(
 
 
 _KEPT = {}
-_limits = launch.limits
 
 
 def _start(flat, x_row, y, way=None):
-    """Start a kernel for the rows of `flat`, in this way or as the tables say. Returns what launch.keep needs of it."""
-    capability, processors, shared = _limits(flat.device)
+    """Start a kernel for the rows of `flat`, in this way or as the tables say. Returns what launch.start does."""
+    capability, processors, shared = launch.limits(flat.device)
     if way is None:
         ways = _WAYS[rowwise.gpu(capability, shared), flat.element_size()]
         way = rowwise.choose(ways, flat.shape[1], rowwise.can_ring(flat, x_row))
@@ -180,15 +179,12 @@ def _start(flat, x_row, y, way=None):
         kernel = _rows_kernel
         grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way, processors)
     elif isinstance(way, Ring):
-        from kernels import ring
-
         kernel = ring.softmax_kernel
         grid, numbers, constants = rowwise.ring_arguments(flat, x_row, way, processors)
     else:
         kernel = _online_kernel
         grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
-    with torch.cuda.device_of(flat):
-        return kernel[grid](flat, y, *numbers, *constants, num_warps=way.warps), grid, numbers + constants
+    return launch.start(kernel, grid, (flat, y), numbers + constants, num_warps=way.warps)
 
 
 def _check(x):
@@ -204,34 +200,36 @@ def _check(x):
         raise ValueError("x requires grad; this kernel is forward only: detach it or use no_grad()")
 
 
-def _anew(x):
-    """softmax() without a look at what was done before."""
-    _check(x)
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    if x.numel() == 0:
-        return y
-    started = _start(*rowwise.matrix(x), y)
-    if x.is_contiguous() and x.data_ptr() % 16 == y.data_ptr() % 16 == 0:
-        launch.keep(_KEPT, (x.shape, x.dtype, x.device), x.device, *started)
-    return y
+def _key(x):
+    """What a kept launch depends on, or None where none is kept."""
+    if type(x) not in launch.PLAIN or not x.is_contiguous() or (x.requires_grad and torch.is_grad_enabled()):
+        return None
+    return x.shape, x.dtype, x.device
 
 
 def _softmax(x):
-    if type(x) is torch.Tensor and x.is_contiguous() and not (x.requires_grad and torch.is_grad_enabled()):
-        start = _KEPT.get((x.shape, x.dtype, x.device))
-        if start is not None:
-            y = torch.empty_like(x)
-            if start(x.data_ptr(), y.data_ptr()):
-                return y
+    again = _KEPT.get(_key(x))
+    if again is not None:
+        y = torch.empty_like(x)
+        if again(x.data_ptr(), y.data_ptr()):
+            return y
     return _anew(x)
 
 
-def _fake(x):
+def _anew(x):
+    """softmax() without a look at what was done before."""
+    y = _empty(x)
+    if x.numel():
+        launch.keep(_KEPT, _key(x), _start(*rowwise.matrix(x), y))
+    return y
+
+
+def _empty(x):
     _check(x)
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
-_OPERATOR = launch.operator("softmax(Tensor x) -> Tensor", _softmax, _fake)
+_OPERATOR = launch.operator("softmax(Tensor x) -> Tensor", _softmax, _empty)
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
@@ -248,6 +246,4 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Raises TypeError if `x` is no tensor or of another dtype; ValueError if it has no dimension, is
     not on a CUDA device, or requires grad while grad mode is on.
     """
-    if launch.traced() or (type(x) is not torch.Tensor and launch.special(x)):
-        return _OPERATOR(x)
-    return _softmax(x)
+    return _OPERATOR(x) if launch.watched(x) else _softmax(x)

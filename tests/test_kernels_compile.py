@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from copy import copy
 from pathlib import Path
 
 import pytest
@@ -62,49 +61,35 @@ def name(gpu, op, size, dtype):
 class Recorder:
     """Stands in for a kernel and keeps what it would have been launched with."""
 
-    def __init__(self, kernel):
-        self.kernel = kernel
-        self.launches = []
+    def __init__(self, kernel, launches):
+        self.kernel, self.launches = kernel, launches
 
     def __getitem__(self, grid):
-        # Copies, because a launch may let go of the tensors that it describes.
-        return lambda *args, **options: self.launches.append((self.kernel, [*map(copy, args)], options))
+        return lambda *args, **options: self.launches.append((self.kernel, args, options))
 
 
 def launch(gpu, op, size, dtype, patch):
     """The kernel, arguments and options with which `op` would start on that GPU."""
     import torch
-
-    module = importlib.import_module(f"kernels.{op}")
-    recorders = record(module, patch) + record(importlib.import_module("kernels.ring"), patch)
-    if op == "attention":
-        hopper = importlib.import_module("kernels.attention_hopper")
-        recorders += record(hopper, patch)
-        patch.setattr(hopper, "_multiprocessors", lambda _: GPUS[gpu][1])
-        patch.setattr(module, "_is_hopper", lambda _: gpu == 90)
-        hopper._plan.cache_clear()
-    patch.setattr(module, "_INTERPRETED", True)  # or tensors without a GPU are refused
-    patch.setattr(module, "_limits", lambda _: GPUS[gpu], raising=False)
-    patch.setattr(module, "_capability", lambda _: GPUS[gpu][0], raising=False)
-    patch.setattr(module, "_counts", lambda *_: torch.empty(1, dtype=torch.int32, device="meta"), raising=False)
-    for kept in vars(module).values():
-        getattr(kept, "cache_clear", int)()  # what another GPU was launched with
-    shapes = SHAPES[op][size]
-    tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in shapes]
-    getattr(module, op)(*tensors, **({"causal": True} if "causal" in size else {}))
-    (found,) = [launched for recorder in recorders for launched in recorder.launches]
-    return found
-
-
-def record(module, patch):
-    """Put recorders in place of a module's kernels."""
     import triton
 
-    kernels = {k: v for k, v in vars(module).items() if isinstance(v, triton.JITFunction)}
-    recorders = [Recorder(kernel) for kernel in kernels.values()]
-    for attribute, recorder in zip(kernels, recorders, strict=True):
-        patch.setattr(module, attribute, recorder)
-    return recorders
+    module = importlib.import_module(f"kernels.{op}")
+    launches = []
+    for holder in (
+        module,
+        importlib.import_module("kernels.ring"),
+        importlib.import_module("kernels.attention_hopper"),
+    ):
+        for attribute, kernel in list(vars(holder).items()):
+            if isinstance(kernel, triton.JITFunction):
+                patch.setattr(holder, attribute, Recorder(kernel, launches))
+    patch.setattr(module, "_INTERPRETED", True)  # or tensors without a GPU are refused
+    patch.setattr(module.launch, "limits", lambda _: GPUS[gpu])
+    patch.setattr(module, "_counts", lambda *_: torch.empty(1, dtype=torch.int32, device="meta"), raising=False)
+    tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
+    getattr(module, op)(*tensors, **({"causal": True} if "causal" in size else {}))
+    (found,) = launches
+    return found
 
 
 def source(kernel, args):
