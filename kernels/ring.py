@@ -60,9 +60,9 @@ def _bounds(row, columns, GRAIN: gl.constexpr, ALIGNED: gl.constexpr):
 def _offset(row, stride, GRAIN: gl.constexpr, ALIGNED: gl.constexpr):
     """How far from the first row's start that multiple of 16 bytes is."""
     if ALIGNED:
-        return row.to(gl.int64) * stride
+        return gl.cast(row, gl.int64) * stride
     else:
-        return row.to(gl.int64) * stride // GRAIN * GRAIN
+        return gl.cast(row, gl.int64) * stride // GRAIN * GRAIN
 
 
 @gluon.jit
@@ -156,7 +156,7 @@ def softmax_kernel(
     """Softmax of rows of at most PARTS * SPAN columns. If ALIGNED, `columns` and `x_row` count grains."""
     if ALIGNED:
         columns = columns * GRAIN
-        x_row = x_row.to(gl.int64) * GRAIN
+        x_row = gl.cast(x_row, gl.int64) * GRAIN
     layout: gl.constexpr = gl.BlockedLayout([1, GRAIN], [32, 1], [gl.num_warps(), 1], [1, 0])
     shape: gl.constexpr = [SLOTS, SPAN // GRAIN, GRAIN]
     ring = gl.allocate_shared_memory(x_ptr.dtype.element_ty, shape, gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))
@@ -232,7 +232,7 @@ def layer_norm_kernel(
     """Layer normalisation of rows as in softmax_kernel: the mean, then the mean of the centred squares."""
     if ALIGNED:
         columns = columns * GRAIN
-        x_row = x_row.to(gl.int64) * GRAIN
+        x_row = gl.cast(x_row, gl.int64) * GRAIN
     layout: gl.constexpr = gl.BlockedLayout([1, GRAIN], [32, 1], [gl.num_warps(), 1], [1, 0])
     shape: gl.constexpr = [SLOTS, SPAN // GRAIN, GRAIN]
     ring = gl.allocate_shared_memory(x_ptr.dtype.element_ty, shape, gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))

@@ -1,17 +1,17 @@
 """The Gluon kernel of attention on a CPU, through a simulator: what it computes, and that its warps wait."""
 
 import math
-from pathlib import Path
 
-import gluon_simulator as simulator
 import pytest
 import torch
 import torch.nn.functional as F
 
 pytest.importorskip("triton")
 
-hopper = simulator.load(Path(__file__).parents[1] / "kernels/attention_hopper.py")
-gl, mbarrier, tma = simulator.gl, simulator.mbarrier, simulator.tma
+import gluon
+from test_kernels import MODULES
+
+hopper = gluon.load(MODULES["attention"].attention_hopper)
 
 TILES = {
     **{f"in use, d{dim} causal {causal}": tile for (dim, causal), tile in hopper.TILES.items()},
@@ -24,9 +24,8 @@ TILES = {
 @pytest.fixture(autouse=True)
 def _few_multiprocessors(monkeypatch):
     """Five programs, so that a persistent one computes several tiles; and keys of two heads in the L2 cache."""
-    monkeypatch.setattr(hopper, "_multiprocessors", lambda device: 5)
+    monkeypatch.setattr(hopper.launch, "limits", lambda device: (9, 5, 232448))
     monkeypatch.setattr(hopper, "_CACHED", 2 * 2 * 300 * 64 * 2)
-    hopper._plan.cache_clear()
 
 
 @pytest.fixture(params=TILES)
@@ -46,9 +45,10 @@ def qkv(batch, heads, queries, keys, dim, dtype=torch.float16):
 def run(q, k, v, causal, scale=None, seed=0):
     """The output; NaN where nothing was written."""
     o = torch.full(q.shape, math.nan, dtype=q.dtype)
-    simulator.current.seed = seed
+    gluon.current.seed = seed
     scale = q.shape[3] ** -0.5 if scale is None else scale
-    assert hopper.attention_hopper(q, k, v, o, causal, scale * math.log2(math.e))
+    assert hopper.reads(q, k, v, causal)
+    hopper.start(q, k, v, o, causal, scale * math.log2(math.e))
     return o
 
 
@@ -100,9 +100,9 @@ def test_refuses_what_tma_cannot_read():
     }
     for name, t in other.items():
         for args in ((t, k, v), (q, t, v), (q, k, t)):
-            assert not hopper.attention_hopper(*args, torch.empty_like(q), False, 1.0), name
+            assert not hopper.reads(*args, False), name
     for t in (q.float(), q[..., :32]):
-        assert not hopper.attention_hopper(t, t, t, torch.empty_like(t), False, 1.0)
+        assert not hopper.reads(t, t, t, False)
 
 
 def test_stays_on_its_row_and_gives_no_weight_to_minus_infinity():
@@ -124,67 +124,6 @@ def test_every_tile_is_computed_once(programs, sheets, tiles, together, causal):
     task = hopper.Task(sheets, 1, 64 * tiles, 64 * tiles, tiles, together)
     found = []
     for program in range(programs):
-        simulator.current.id, simulator.current.number = program, programs
+        gluon.current.id, gluon.current.number = program, programs
         found += [hopper._place(lap, task, causal) for lap in range(hopper._laps(task))]
     assert sorted(found) == [(sheet, tile) for sheet in range(sheets) for tile in range(tiles)]
-
-
-# The simulator itself
-
-
-def fill(desc, data, full, empty, waits):
-    for i in range(4):
-        if waits:
-            mbarrier.wait(empty, i % 2 ^ 1)
-        mbarrier.expect(full, desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(desc, [i, 0], full, data)
-
-
-def use(out, data, full, empty, phases):
-    for i in range(4):
-        mbarrier.wait(full, i % 2 if phases else 0)
-        out.append(data.load(None).data)
-        mbarrier.arrive(empty, count=1)
-
-
-def copy_rows(waits=True, phases=True, seed=0):
-    """The rows of a matrix, one after the other through one buffer."""
-    x, out = torch.arange(32.0).view(4, 8), []
-    desc = simulator.Descriptor(x, [4, 8], [8, 1], [1, 8], None)
-
-    def kernel():
-        data = gl.allocate_shared_memory(torch.float32, [1, 8], None)
-        bars = gl.allocate_shared_memory(gl.int64, [2, 1], None)
-        for i in range(2):
-            mbarrier.init(bars.index(i), 1)
-        full, empty = bars.index(0), bars.index(1)
-        gl.warp_specialize(
-            [(use, (out, data, full, empty, phases)), (fill, (desc, data, full, empty, waits))], [1], [24]
-        )
-
-    simulator.current.seed = seed
-    simulator.Kernel(kernel)[(1,)]()
-    return torch.equal(torch.cat(out), x)
-
-
-def test_the_simulator_notices_missing_waits():
-    assert all(copy_rows(seed=seed) for seed in range(20))
-    for mistake in ({"waits": False}, {"phases": False}):
-        noticed = 0
-        for seed in range(20):
-            try:
-                noticed += not copy_rows(**mistake, seed=seed)
-            except AssertionError:
-                noticed += 1
-        assert noticed > 10
-
-
-def test_the_simulator_notices_that_all_wait():
-    def kernel():
-        bars = gl.allocate_shared_memory(gl.int64, [2, 1], None)
-        for i in range(2):
-            mbarrier.init(bars.index(i), 1)
-        gl.warp_specialize([(mbarrier.wait, (bars.index(i), 0)) for i in range(2)], [1], [24])
-
-    with pytest.raises(AssertionError, match="every partition waits"):
-        simulator.Kernel(kernel)[(1,)]()

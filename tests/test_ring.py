@@ -1,11 +1,6 @@
-"""The kernels of ring.py, which Triton's interpreter cannot run, on a stand-in for the part of Gluon that they use.
-
-Copies arrive as late as the kernel's waits allow, and what a buffer holds is lost as soon as the next copy to it is
-started. So an order of copies, waits and uses that only works by luck on a GPU fails here.
-"""
+"""The kernels of ring.py, which Triton's interpreter cannot run, on a stand-in for Gluon."""
 
 import math
-import types
 
 import pytest
 import torch
@@ -13,148 +8,12 @@ import torch.nn.functional as F
 
 pytest.importorskip("triton")
 
-with pytest.MonkeyPatch.context() as patch:  # as conftest.py imported Triton; Gluon asks again
-    if not torch.cuda.is_available():
-        patch.setenv("TRITON_INTERPRET", "1")
-    from kernels import ring, rowwise
-    from kernels.rowwise import Ring
+import gluon
+from test_kernels import MODULES
 
-
-class Int(int):
-    """A scalar of the kernel."""
-
-    def to(self, _):
-        return self
-
-    def _of(operation):
-        return lambda self, other: wrap(operation(int(self), other))
-
-    __add__ = __radd__ = _of(lambda a, b: a + b)
-    __mul__ = __rmul__ = _of(lambda a, b: a * b)
-    __sub__ = _of(lambda a, b: a - b)
-    __mod__ = _of(lambda a, b: a % b)
-    __floordiv__ = _of(lambda a, b: a // b)
-
-
-def wrap(value):
-    return Int(value) if type(value) is int else value
-
-
-class Pointer:
-    """Into a flat tensor; reading or writing beside it is an error, but for `spare` elements read past its end."""
-
-    def __init__(self, memory, spare, offset=0):
-        self.memory, self.spare, self.offset = memory, spare, offset
-        self.dtype = types.SimpleNamespace(element_ty=memory.dtype)
-
-    def __add__(self, other):
-        return Pointer(self.memory, self.spare, self.offset + other)
-
-    def read(self, mask):
-        mask = torch.ones_like(self.offset, dtype=torch.bool) if mask is None else mask.expand_as(self.offset)
-        offset = self.offset[mask]
-        assert (offset >= 0).all() and (offset < len(self.memory) + self.spare).all()
-        padded = torch.cat([self.memory, torch.full((self.spare,), math.nan, dtype=self.memory.dtype)])
-        return padded[self.offset.where(mask, 0)].where(mask, 0.0)
-
-    def write(self, value, mask):
-        mask = torch.ones_like(self.offset, dtype=torch.bool) if mask is None else mask.expand_as(self.offset)
-        offset = self.offset[mask]
-        assert (offset >= 0).all() and (offset < len(self.memory)).all()
-        assert self.memory[offset].isnan().all(), "written twice"
-        self.memory[offset] = value[mask].to(self.memory.dtype)
-
-
-class Copies:
-    """Asynchronous copies, by group."""
-
-    def __init__(self):
-        self.open, self.groups = [], []
-
-    def async_copy_global_to_shared(self, buffer, pointer, mask=None):
-        buffer.fill_(math.nan)
-        self.open.append((buffer, pointer.read(mask)))
-
-    def commit_group(self):
-        self.groups.append(self.open)
-        self.open = []
-
-    def wait_group(self, count):
-        while len(self.groups) > count:
-            for buffer, value in self.groups.pop(0):
-                buffer.copy_(value)
-
-
-class Buffers:
-    def __init__(self, dtype, shape, _):
-        self.memory = torch.full(shape, math.nan, dtype=dtype)
-
-    def index(self, slot):
-        buffer = self.memory[slot]
-        buffer.load = lambda _: buffer.clone()
-        return buffer
-
-
-def reduce(values, axis, combine):
-    assert axis == 0
-    found = [value[0] for value in values]
-    for i in range(1, len(values[0])):
-        found = combine(*found, *(value[i] for value in values))
-    return found
-
-
-def language(program, programs, warps):
-    """A namespace to stand in for triton.experimental.gluon.language in one program."""
-
-    def maximum(a, b):
-        return torch.where(a.isnan(), b, torch.where(b.isnan(), a, torch.maximum(a, b)))  # NaN is not passed on
-
-    def where(condition, a, b):
-        if isinstance(condition, bool):
-            return wrap(a if condition else b)
-        return torch.where(condition, a, b)
-
-    return types.SimpleNamespace(
-        static_range=lambda *bounds: map(Int, range(*bounds)),
-        num_warps=lambda: warps,
-        program_id=lambda _: Int(program),
-        num_programs=lambda _: Int(programs),
-        arange=lambda start, end, _: torch.arange(start, end),
-        full=lambda shape, value, dtype, _: torch.full(shape, value, dtype=dtype),
-        allocate_shared_memory=Buffers,
-        BlockedLayout=lambda *_: None,
-        SliceLayout=lambda *_: None,
-        SwizzledSharedLayout=lambda *_: None,
-        constexpr=None,
-        float32=torch.float32,
-        int64=None,
-        where=where,
-        maximum=maximum,
-        max=lambda x, axis: x.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf).amax(axis),
-        sum=lambda x, axis: x.sum(axis),
-        reduce=reduce,
-        rsqrt=torch.rsqrt,
-        div_rn=lambda a, b: a / b,
-        load=lambda pointer, mask=None, other=0.0: pointer.read(mask),
-        store=lambda pointer, value, mask=None, cache_modifier="": pointer.write(value, mask),
-    )
-
-
-def run(kernel, grid, warps, *args):
-    """Every program of the kernel, one after the other."""
-    for program in range(grid[0]):
-        names = vars(ring) | {
-            "gl": language(program, grid[0], warps),
-            "async_copy": Copies(),
-            "range": lambda *bounds: map(Int, range(*bounds)),
-            "_exp2": torch.exp2,
-            "_LOG2E": math.log2(math.e),
-            "_LOWEST": torch.finfo(torch.float32).min,
-        }
-        functions = [name for name, value in vars(ring).items() if hasattr(value, "fn") and name != "_exp2"]
-        for name in functions:
-            names[name] = types.FunctionType(getattr(ring, name).fn.__code__, names)
-        names[kernel](*args)
+ring, rowwise = MODULES["softmax"].ring, MODULES["softmax"].rowwise
+Ring = rowwise.Ring
+standin = gluon.load(ring)
 
 
 def compute(kernel, x, way, programs, *others):
@@ -164,11 +23,9 @@ def compute(kernel, x, way, programs, *others):
     grid, numbers, constants = rowwise.ring_arguments(x, x_row, way, programs)
     spare = 0 if constants[-3] else 16 // x.element_size() - 1  # what rows that are not aligned may read past the end
     storage = x.as_strided(((rows - 1) * x_row + columns,), (1,))
-    y = Pointer(torch.full((rows * columns,), math.nan, dtype=x.dtype), 0)
-    *affine, eps = [*others] or [None]
-    pointers = [Pointer(storage, spare), *(Pointer(t, 0) for t in affine), y]
-    run(kernel, grid, way.warps, *pointers, *map(Int, numbers), *([eps] if affine else []), *constants)
-    return y.memory.view(rows, columns)
+    y = torch.full((rows, columns), math.nan, dtype=x.dtype)
+    getattr(standin, kernel)[grid](gluon.Pointer(storage, spare), *others[:2], y, *numbers, *others[2:], *constants)
+    return y
 
 
 WAYS = [
