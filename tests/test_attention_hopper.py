@@ -1,4 +1,4 @@
-"""The Gluon kernel of attention on a CPU, through a simulator: what it computes, and that its warps wait."""
+"""The Gluon kernel of attention on a CPU, on a stand-in for Gluon: what it computes, and that its warps wait."""
 
 import math
 
@@ -14,7 +14,7 @@ from test_kernels import MODULES
 hopper = gluon.load(MODULES["attention"].attention_hopper)
 
 TILES = {
-    **{f"in use, d{dim} causal {causal}": tile for (dim, causal), tile in hopper.TILES.items()},
+    **{f"in use, {tile.groups} groups": tile for tile in hopper.TILES.values()},
     "2 groups, at will": hopper.Tile(2, 64, 2, in_turn=False, persistent=True, hold=True, late=False, overlap=True),
     "3 groups, a tile each": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, hold=False, late=True, overlap=True),
     "no overlap": hopper.Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=False, overlap=False),

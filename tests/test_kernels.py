@@ -6,13 +6,15 @@ On the GPU: `pytest -m gpu`, which takes the study's shapes as well.
 import importlib
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
-import gluon
 import pytest
 import torch
 import torch.nn.functional as F
 
 pytest.importorskip("triton")
+
+import gluon
 
 CUDA = torch.cuda.is_available()
 
@@ -687,20 +689,53 @@ def test_wide_rows_with_gaps_on_gpu(columns, gap, dtype):
     check_layer_norm(x, *affine(columns, dtype, "cuda"))
 
 
+# op -> shapes that take the kernel for Hopper where there is one, and what eager calls.
+USUAL = {
+    "softmax": ([(64, 1024)], lambda x: torch.softmax(x, -1)),
+    "layer_norm": ([(64, 1024), (1024,), (1024,)], lambda x, w, b: F.layer_norm(x, w.shape, w, b)),
+    "matmul": ([(2048, 2048)] * 2, torch.mm),
+    "attention": ([(2, 8, 512, 64)] * 3, F.scaled_dot_product_attention),
+}
+
+
 @mark_gpu
-def test_kept_launches_follow_values_pointers_and_stream():
-    make = lambda *shape, seed=0: normal(*shape, dtype=HALF, device="cuda", seed=seed)  # noqa: E731
+@pytest.mark.parametrize("op", MODULES)
+def test_kept_launches_follow_values_addresses_streams_and_devices(op):
+    call, (shapes, eager) = getattr(MODULES[op], op), USUAL[op]
+
+    def make(seed, device="cuda"):
+        return [normal(*shape, dtype=HALF, device=device, seed=seed + i) for i, shape in enumerate(shapes)]
+
+    def same(inputs, out=None):
+        out = call(*inputs) if out is None else out
+        assert distance(out, eager(*inputs).double()) <= 4 * UNIT[HALF]
+
+    MODULES[op]._KEPT.clear()
     for seed in range(3):
-        check_softmax(make(64, 1024, seed=seed))
-    assert MODULES["softmax"]._KEPT
-    check_softmax(make(64 * 1024 + 1)[1:].view(64, 1024))  # 2 bytes off
+        same(make(seed))
+    assert len(MODULES[op]._KEPT) == 1
+    same([torch.cat([t.new_zeros(1), t.flatten()])[1:].view(t.shape) for t in make(0)])  # 2 bytes off
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: same(make(seed)), range(32)))
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         torch.cuda._sleep(20_000_000)
-        x = make(64, 1024, seed=4)
-        y = softmax(x)  # on another stream it would not wait for x
+        inputs = make(4)
+        out = call(*inputs)  # on another stream it would not wait for its inputs
     side.synchronize()
-    check(y, torch.softmax(x, -1), torch.softmax(x.double(), -1))
+    same(inputs, out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call(*inputs)
+    for t, other in zip(inputs, make(5), strict=True):
+        t.copy_(other)
+    graph.replay()
+    same(inputs, out)
+    if torch.cuda.device_count() > 1:
+        for current in (0, 1, 0):
+            with torch.cuda.device(current):
+                same(make(6, "cuda:0"))
+                same(make(7, "cuda:1"))
 
 
 @mark_gpu
