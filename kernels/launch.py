@@ -91,6 +91,8 @@ def start(kernel, grid: tuple[int, ...], tensors: tuple, rest: tuple, **options)
     if launcher.global_scratch_size or launcher.profile_scratch_size:
         return None
     described = [None if isinstance(t, torch.Tensor) else {**vars(t), "base": None} for t in tensors]
+    if any(described) and not getattr(compiled.metadata, "tensordesc_meta", None):
+        return None  # Triton passes these descriptors in another way than by tensor maps
     return _again(compiled, (*grid, 1, 1)[:3], bases[0].device.index, described, rest)
 
 

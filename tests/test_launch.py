@@ -125,6 +125,12 @@ def test_tensors_at_odd_addresses_make_no_kept_launch(gpu):
     assert launch.start(Kernel(), (3,), (*tensors(1), torch.zeros(64)[1:]), REST) is None
 
 
+def test_descriptors_that_are_no_tensor_maps_make_no_kept_launch(gpu):
+    kernel = Kernel()
+    described = SimpleNamespace(base=torch.zeros(64), shape=[8, 8], strides=[8, 1])
+    assert launch.start(kernel, (3,), (described,), REST) is None
+
+
 def test_nothing_is_kept_under_another_triton_or_interpreted(gpu, monkeypatch):
     kernel = Kernel()
     kernel.compiled = None  # what an interpreted kernel returns
