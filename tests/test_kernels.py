@@ -6,12 +6,15 @@ On the GPU: `pytest -m gpu`, which takes the study's shapes as well.
 import importlib
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 pytest.importorskip("triton")
+
+import gluon
 
 CUDA = torch.cuda.is_available()
 
@@ -295,21 +298,112 @@ def test_matmul_of_views(view, device):
 TILES = sorted({tile for row in MODULES["matmul"]._TILES.values() for tile in row})
 
 
-@pytest.mark.parametrize("tile", TILES)
-def test_matmul_in_every_tile(tile, device, monkeypatch):
+@pytest.fixture
+def matmul_module():
+    """The module, which forgets before and after how it took a shape."""
     module = MODULES["matmul"]
+    module._KEPT.clear()
+    yield module
+    module._KEPT.clear()
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_matmul_in_every_tile(tile, device, monkeypatch, matmul_module):
     if device == "cuda" and torch.cuda.get_device_capability()[0] < 9:
         pytest.skip("the largest tiles need the shared memory of an H100 or H200")
-    monkeypatch.setattr(module, "_tile", lambda *_: tile)
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: tile)
     a = normal(tile[0] + 3, 2 * tile[2] + 1, dtype=HALF, device=device)
     check_matmul(a, normal(2 * tile[2] + 1, tile[1] + 5, dtype=HALF, device=device, seed=1))
 
 
-def test_matmul_groups_cover_every_tile(device, monkeypatch):
+@pytest.mark.parametrize("capability, like", [(6, 7), (10, 8), (12, 8), (99, 8)])
+def test_matmul_has_a_tile_for_any_gpu(capability, like):
+    tile = MODULES["matmul"]._tile
+    for itemsize in (2, 4):
+        assert tile(999, 999, itemsize, capability, 40, 65536) == tile(999, 999, itemsize, like, 40, 65536)
+
+
+def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
     """More rows of tiles than a group, not a multiple of it."""
-    monkeypatch.setattr(MODULES["matmul"], "_tile", lambda *_: (16, 16, 16, 4, 2))
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: (16, 16, 16, 4, 2))
     a = normal(11 * 16, 16, dtype=HALF, device=device)
     check_matmul(a, normal(16, 3 * 16 - 1, dtype=HALF, device=device, seed=1))
+
+
+# How the kernel for Hopper may cut a product up, in small, and the number of programs.
+HOW = MODULES["matmul"]._Hopper
+CUTS = {
+    "halves of a tile": (HOW(16, 16, 16, 3), 3),
+    "in two pieces": (HOW(16, 32, 16, 4, pieces=2, group=2), 5),
+    "more programs than tiles": (HOW(32, 32, 16, 2), 50),
+    "one consumer": (HOW(16, 16, 32, 2, consumers=1, group=1), 4),
+    "by turns": (HOW(16, 16, 16, 3, turns=True), 3),
+    "by turns, more stages than steps": (HOW(16, 32, 32, 9, turns=True, pieces=2), 2),
+    "by turns, one tile each": (HOW(16, 16, 16, 4, turns=True), 20),
+    "K in two": (HOW(32, 16, 16, 5, split=2), 4),
+    "K in three": (HOW(16, 16, 16, 2, consumers=1, split=3), 7),
+    "a part of B kept": (HOW(16, 32, 16, 3, group=0, keep=1), 6),
+    "a part of B kept, by turns": (HOW(16, 32, 16, 4, turns=True, pieces=2, group=0, keep=1), 4),
+}
+
+
+def on_hopper(a, b, how, programs, seed=0):
+    """The product by the kernel for Hopper, on a stand-in for Gluon."""
+    module = gluon.load(MODULES["matmul"])
+    counts = torch.zeros(1000, dtype=torch.int32)
+    module._scratch = lambda device, parts, _: (torch.full((parts,), math.nan), counts)
+    c = a.new_full((a.shape[0], b.shape[1]), math.nan)
+    gluon.current.seed = seed
+    module._on_hopper(a, b, c, [module._readable(t.shape, t.stride()) for t in (a, b)], how, programs)
+    assert not counts.any()
+    return c
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper(cut, layout):
+    a, b = normal(72, 120, dtype=HALF, device="cpu"), normal(120, 64, dtype=HALF, device="cpu", seed=1)
+    seen = [t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True)]
+    out = on_hopper(*seen, *CUTS[cut])
+    assert distance(out, a.double() @ b.double()) <= UNIT[HALF]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("m, k, n", [(1, 8, 8), (1, 200, 72), (70, 8, 24), (257, 40, 104)])
+def test_matmul_for_hopper_of_odd_shapes(cut, m, k, n):
+    how, programs = CUTS[cut]
+    how = how._replace(split=min(how.split, -(-k // how.k)))
+    if how.keep:
+        programs = -(-n // how.n)  # one to a column of tiles
+    a, b = normal(m, k, dtype=HALF, device="cpu"), normal(k, n, dtype=HALF, device="cpu", seed=1)
+    assert distance(on_hopper(a, b, how, programs), a.double() @ b.double()) <= UNIT[HALF]
+
+
+def test_matmul_for_hopper_takes_what_the_tma_can_read():
+    readable = MODULES["matmul"]._readable
+    assert readable((40, 24), (24, 1)) == (False, 24)
+    assert readable((24, 40), (1, 24)) == (True, 24)
+    assert readable((40, 20), (24, 1)) == (False, 24)
+    assert readable((1, 20), (7, 1)) == (False, 24)
+    assert readable((20, 1), (1, 5)) == (True, 24)
+    for shape, stride in [
+        ((40, 20), (20, 1)),  # rows that do not begin at 16 bytes
+        ((40, 24), (48, 2)),
+        ((40, 24), (0, 1)),
+        ((40, 24), (8, 1)),  # rows that overlap
+        ((40, 24), (1, 0)),
+    ]:
+        assert readable(shape, stride) is None
+
+
+@pytest.mark.parametrize("m, k, n, programs", [(4096, 4096, 4096, 132), (8192, 8192, 8192, 132), (16, 4096, 4096, 128)])
+def test_matmul_for_hopper_fills_the_gpu(m, k, n, programs):
+    assert MODULES["matmul"]._hopper(m, n, k, 132)[1] == programs
+
+
+def test_matmul_for_hopper_leaves_small_products_alone():
+    assert MODULES["matmul"]._hopper(512, 512, 512, 132) is None
+    assert MODULES["matmul"]._hopper(16, 64, 4096, 132) is None
 
 
 def test_matmul_passes_infinities_and_nan(device):
@@ -549,7 +643,11 @@ def mark_gpu(test):
         (8192, 16384),
         (8192, 32768),
         (8192, 65536),
+        (1100, 131072),
+        (200, 262144),
         (1000, 50257),
+        (1000, 40000),
+        (300, 100003),
         (100003, 31),
     ],
 )
@@ -568,13 +666,76 @@ def test_softmax_on_gpu(shape, dtype):
         (16384, 4096),
         (16384, 8192),
         (1000, 16384),
+        (1000, 32768),
+        (1000, 65536),
+        (300, 131072),
+        (200, 262144),
         (1000, 50257),
+        (300, 100003),
         (100003, 31),
     ],
 )
 def test_layer_norm_on_gpu(shape, dtype):
     x = normal(*shape, dtype=dtype, device="cuda")
     check_layer_norm(x, *affine(shape[1], dtype, "cuda"))
+
+
+@mark_gpu
+@pytest.mark.parametrize("columns", [33000, 65536, 131072])
+@pytest.mark.parametrize("gap", [16, 1])
+def test_wide_rows_with_gaps_on_gpu(columns, gap, dtype):
+    x = normal(300, columns + gap, dtype=dtype, device="cuda")[:, :columns]
+    check_softmax(x)
+    check_layer_norm(x, *affine(columns, dtype, "cuda"))
+
+
+# op -> shapes that take the kernel for Hopper where there is one, and what eager calls.
+USUAL = {
+    "softmax": ([(64, 1024)], lambda x: torch.softmax(x, -1)),
+    "layer_norm": ([(64, 1024), (1024,), (1024,)], lambda x, w, b: F.layer_norm(x, w.shape, w, b)),
+    "matmul": ([(2048, 2048)] * 2, torch.mm),
+    "attention": ([(2, 8, 512, 64)] * 3, F.scaled_dot_product_attention),
+}
+
+
+@mark_gpu
+@pytest.mark.parametrize("op", MODULES)
+def test_kept_launches_follow_values_addresses_streams_and_devices(op):
+    call, (shapes, eager) = getattr(MODULES[op], op), USUAL[op]
+
+    def make(seed, device="cuda"):
+        return [normal(*shape, dtype=HALF, device=device, seed=seed + i) for i, shape in enumerate(shapes)]
+
+    def same(inputs, out=None):
+        out = call(*inputs) if out is None else out
+        assert distance(out, eager(*inputs).double()) <= 4 * UNIT[HALF]
+
+    MODULES[op]._KEPT.clear()
+    for seed in range(3):
+        same(make(seed))
+    assert len(MODULES[op]._KEPT) == 1
+    same([torch.cat([t.new_zeros(1), t.flatten()])[1:].view(t.shape) for t in make(0)])  # 2 bytes off
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: same(make(seed)), range(32)))
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(20_000_000)
+        inputs = make(4)
+        out = call(*inputs)  # on another stream it would not wait for its inputs
+    side.synchronize()
+    same(inputs, out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call(*inputs)
+    for t, other in zip(inputs, make(5), strict=True):
+        t.copy_(other)
+    graph.replay()
+    same(inputs, out)
+    if torch.cuda.device_count() > 1:
+        for current in (0, 1, 0):
+            with torch.cuda.device(current):
+                same(make(6, "cuda:0"))
+                same(make(7, "cuda:1"))
 
 
 @mark_gpu
@@ -587,6 +748,9 @@ def test_layer_norm_on_gpu(shape, dtype):
         (4096, 4096, 4096),
         (1000, 1000, 1000),
         (4096, 1000, 4096),
+        (4096, 256, 4096),
+        (16, 4096, 4096),
+        (40, 1000, 8192),
         (2049, 1023, 4097),
         (1, 4096, 4096),
         (4096, 64, 16),
@@ -599,12 +763,77 @@ def test_matmul_on_gpu(m, k, n, layout, dtype):
     check_matmul(a if layout[0] == "n" else a.t(), b if layout[1] == "n" else b.t())
 
 
+# As the table has it, and what else it may come to have.
+LARGE_CUTS = [
+    *(how for *_, how in MODULES["matmul"]._HOPPER if not how.keep),
+    HOW(128, 256, 64, 3),
+    HOW(256, 128, 64, 4, pieces=2),
+    HOW(128, 256, 32, 8, pieces=2),
+    HOW(128, 128, 64, 5, turns=True),
+    HOW(64, 32, 64, 8, consumers=1, chain=True),
+    HOW(128, 128, 64, 3, consumers=1, pieces=2, resident=2),
+    HOW(128, 128, 64, 5, split=3),
+]
+
+
+@mark_gpu
+@pytest.mark.parametrize("how", LARGE_CUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper_on_gpu(how, layout, monkeypatch, matmul_module):
+    """Each program takes several tiles, or several programs share one; and again, to the same bits."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("needs an H100 or H200")
+    fill = matmul_module._fill
+    monkeypatch.setattr(matmul_module, "_HOPPER", ((math.inf, math.inf, 0, how),))
+    processors = 13 if how.split == 1 else 1000
+    monkeypatch.setattr(matmul_module, "_fill", lambda how, m, n, k, _: fill(how, m, n, k, processors))
+    matmul_module._hopper.cache_clear()
+    a, b = normal(1000, 520, dtype=HALF, device="cuda"), normal(520, 776, dtype=HALF, device="cuda", seed=1)
+    a, b = (t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True))
+    check_matmul(a, b)
+    assert torch.equal(matmul(a, b), matmul(a, b))
+    matmul_module._hopper.cache_clear()
+
+
+@mark_gpu
+def test_matmul_by_several_programs_in_graphs_and_streams():
+    """Where programs share a tile's K they count arrivals, which no other product may disturb."""
+    a, b = normal(16, 4096, dtype=HALF, device="cuda"), normal(4096, 4096, dtype=HALF, device="cuda", seed=1)
+    expected = matmul(a, b)
+    graphs = [torch.cuda.CUDAGraph() for _ in range(2)]
+    outs = []
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            outs += [matmul(a, b), matmul(a, b)]
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for _ in range(50):
+        for graph, stream in zip(graphs, streams[:2], strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        with torch.cuda.stream(streams[2]):
+            outs[4:] = [matmul(a, b)]
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, expected) for out in outs)
+
+
 @mark_gpu
 @pytest.mark.parametrize("length", [128, 256, 512, 1000, 1024, 2048])
 @pytest.mark.parametrize("dim", [16, 32, 64, 128])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_on_gpu(length, dim, causal, dtype):
     check_attention(*qkv(8, 16, length, length, dim, dtype, "cuda"), causal)
+
+
+@mark_gpu
+@pytest.mark.parametrize("queries, keys", [(1, 1), (65, 65), (1, 1000), (1000, 1), (513, 1025), (4000, 4000)])
+@pytest.mark.parametrize("dim", [64, 128])
+def test_attention_on_gpu_of_views_and_with_other_keys(queries, keys, dim, dtype):
+    q, k, v = qkv(2, 3, queries, keys, dim, dtype, "cuda")
+    check_attention(q, k, v)
+    check_attention(*(t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)), causal=queries == keys)
+    q, k, v = qkv(2, 3, queries, keys, 2 * dim, dtype, "cuda")
+    check_attention(*(t[..., 8 : dim + 8] for t in (q, k, v)), causal=queries == keys)
+    check_attention(*(t[:, :1, :, :dim].expand(2, 3, -1, dim) for t in (q, k, v)))
 
 
 @mark_gpu

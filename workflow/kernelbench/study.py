@@ -3,10 +3,12 @@
 Importing this imports no torch: Snakemake reads the study at every call.
 """
 
+import ast
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 
@@ -183,11 +185,8 @@ class Study:
     def sources(self, job: Job) -> list[str]:
         """Return the files whose change re-measures `job`: harness, the op's workload, its kernel if it runs one."""
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
-        files = [*self._harness, f"{HARNESS.as_posix()}/workloads/{name}.py"]
-        kernel = Path("kernels", f"{name}.py")
-        if self.modes[job.mode]["runner"] == "kernel" and (ROOT / kernel).exists():
-            files.append(kernel.as_posix())
-        return files
+        kernel = _with_imports(ROOT / "kernels", name) if self.modes[job.mode]["runner"] == "kernel" else []
+        return [*self._harness, f"{HARNESS.as_posix()}/workloads/{name}.py", *kernel]
 
     def job_of(self, wildcards) -> Job:
         """Return the job of a record's path, from the wildcards that Snakemake matched in it."""
@@ -212,6 +211,23 @@ class Study:
     def _rank(self, *what) -> bytes:
         text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
         return hashlib.sha256(text.encode()).digest()
+
+
+@cache
+def _with_imports(package: Path, module: str) -> list[str]:
+    """Return the module's file, if there is one, and those of the package that it imports, itself or through others."""
+    found, todo = [], [module]
+    while todo:
+        path = package / f"{todo.pop()}.py"
+        if path in found or not path.is_file():
+            continue
+        found.append(path)
+        with suppress(SyntaxError):  # which the job that runs it will tell
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom):
+                    names = [f"{node.module}.{alias.name}".split(".") for alias in node.names]
+                    todo += [name[1] for name in names if name[0] == package.name]
+    return sorted(path.relative_to(package.parent).as_posix() for path in found)
 
 
 def cells_of(config: dict) -> list[Cell]:
