@@ -13,9 +13,14 @@ CELL = ["op", "dtype", "size"]
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, split}; split: how many repeats had to go on in a second warm parent."""
+    """Return {costs, suspects, clocks, split}; split: how many repeats had to go on in a second warm parent."""
     parents = jobs.groupby("repeat")["process.parent"].nunique() if "process.parent" in jobs else pd.Series(dtype=int)
-    return {"costs": _costs(jobs), "suspects": _suspects(jobs), "split": int((parents > 1).sum())}
+    return {
+        "costs": _costs(jobs),
+        "suspects": _suspects(jobs),
+        "clocks": _clocks(jobs),
+        "split": int((parents > 1).sum()),
+    }
 
 
 def slowed(jobs: pd.DataFrame, delta: float, calls: str) -> pd.Series:
@@ -27,6 +32,24 @@ def slowed(jobs: pd.DataFrame, delta: float, calls: str) -> pd.Series:
     column = f"clocks.{calls}" if f"clocks.{calls}" in jobs else "gpu_after.sm_clock"
     clocks = jobs.reindex(columns=[*CELL, "mode", column]).groupby([*CELL, "mode"])[column].median()
     return clocks < (1 - delta) * clocks.groupby(level=CELL).transform("max")
+
+
+def _clocks(jobs: pd.DataFrame) -> list[dict]:
+    """Return by cell {op, dtype, size, single, many}: the least and the greatest SM clock of its modes, in MHz.
+
+    {low, high}: of medians over the repeats, as the timers of single calls ended, and those of many calls back to back.
+    Empty where records do not say.
+    """
+    columns = {name: f"clocks.{name}" for name in ("single", "many")}
+    if not set(columns.values()) <= set(jobs):
+        return []
+    by_mode = jobs.groupby([*CELL, "mode"])[list(columns.values())].median()
+    found = []
+    for cell, clocks in by_mode.groupby(level=CELL):
+        ends = {name: {"low": clocks[c].min(), "high": clocks[c].max()} for name, c in columns.items()}
+        if clocks.notna().all(axis=None):
+            found.append({**dict(zip(CELL, cell, strict=True)), **ends})
+    return found
 
 
 def _costs(jobs: pd.DataFrame) -> dict:
