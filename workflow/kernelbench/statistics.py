@@ -17,6 +17,8 @@ SIGNIFICANCE = 0.05
 HODGES_LEHMANN_MIN_N = 6
 # Fewer values say nothing about groups.
 PEAKS_MIN_N = 5
+# A repeat is far off that is this many times the median of all, or as many times less.
+FAR = 1.2
 # Fewer repeats cannot support a claim of equivalence.
 EQUIVALENT_MIN_N = 5
 
@@ -88,6 +90,11 @@ def two_peaks(logs: np.ndarray) -> Peaks | None:
         return None
     lower = int(lower)
     return Peaks(lower, n - lower, float(np.exp(ordered[lower:].mean() - ordered[:lower].mean())))
+
+
+def far_off(logs: np.ndarray) -> int:
+    """Return how many of the values of repeats are more than FAR times their median, or less than it divided by FAR."""
+    return int((np.abs(logs - np.median(logs)) > np.log(FAR)).sum())
 
 
 def _widest_gaps(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
