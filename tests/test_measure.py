@@ -317,6 +317,12 @@ def test_warm_up_settles_or_says_so():
     assert len(steady["values"]) >= 3 * SAMPLING["warmup_window"]
 
 
+def test_a_window_of_slow_calls_ends_early():
+    sampling = {**SAMPLING, "warmup_window": 50, "warmup_max_seconds": 0.2}
+    slow = timers.warm_up(lambda: time.sleep(0.015), lambda: None, sampling)
+    assert len(slow["values"]) == 3 * timers.WINDOW_CALLS and slow["settled"]
+
+
 def test_latency_is_the_wall_time_of_the_call_in_microseconds():
     sample = timers.latency(lambda: time.sleep(0.01), lambda: None, apart=False)
     series = timers.in_turns([sample], lambda: None, SAMPLING)

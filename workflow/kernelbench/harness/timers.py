@@ -18,6 +18,8 @@ from time import perf_counter, perf_counter_ns
 
 # A sample further than this many median absolute deviations above the median is flagged, not dropped.
 OUTLIER_MADS = 10
+# The least number of calls in a window of the warm-up.
+WINDOW_CALLS = 3
 # Timers take their samples in this many turns each.
 TURNS = 10
 # The delay that hides the host's work starts at about 50 µs on a 2 GHz GPU and may double up to some 25 ms.
@@ -74,16 +76,27 @@ def warm_up(call: Callable, synchronize: Callable, sampling: dict) -> dict:
 
     Returns {values: µs of each call, settled: whether the windows agreed}.
     """
-    window, values, started = sampling["warmup_window"], [], perf_counter()
+    windows, started = [], perf_counter()
     with quiet_host():
         while True:
-            values += [wall(call, synchronize) * 1e6 for _ in range(window)]
-            if len(values) < 3 * window:
+            windows.append(_window(call, synchronize, sampling))
+            if len(windows) < 3:
                 continue
-            last = [median(values[i : i + window]) for i in range(len(values) - 3 * window, len(values), window)]
+            last = [median(window) for window in windows[-3:]]
             settled = max(last) <= min(last) * (1 + sampling["warmup_tolerance"])
             if settled or perf_counter() - started > sampling["warmup_max_seconds"]:
-                return {"values": values, "settled": settled}
+                return {"values": [value for window in windows for value in window], "settled": settled}
+
+
+def _window(call: Callable, synchronize: Callable, sampling: dict) -> list[float]:
+    """Return the µs of `warmup_window` calls; of fewer, but WINDOW_CALLS, once they have taken a tenth of the limit."""
+    values, started = [], perf_counter()
+    while len(values) < sampling["warmup_window"]:
+        values.append(wall(call, synchronize) * 1e6)
+        slow = perf_counter() - started > sampling["warmup_max_seconds"] / 10
+        if slow and len(values) >= WINDOW_CALLS:
+            break
+    return values
 
 
 def in_turns(timers: list[Callable[[], Sample]], settle: Callable, sampling: dict) -> dict[str, tuple[list, list]]:
