@@ -218,6 +218,19 @@ def bare(document: dict) -> dict:
     return document
 
 
+def control_alone(document: dict) -> dict:
+    """Only eager and A/A, which are compared with nothing else; the copy ran at a lower clock."""
+    without(document, mode=set(document["study"]["modes"]) - {"eager", CONTROL})
+    document["study"].update(modes={m: document["study"]["modes"][m] for m in ("eager", CONTROL)}, baselines=["eager"])
+    document.update(payback=[], causes=[], peaks=[])
+    document["speedups"] = [row for row in document["speedups"] if row["baseline"] == "eager"]
+    low, high = {"low": 1500.0, "high": 1500.0}, {"low": 1980.0, "high": 1980.0}
+    clocks = [{"op": "copy", "dtype": "float16", "size": "1GiB", "single": low, "many": low}]
+    clocks += [{"op": "matmul", "dtype": "float16", "size": "512", "single": high, "many": high}]
+    document["jobs"].update(clocks=clocks, costs={})
+    return document
+
+
 def of_start(directory: Path, made: Path) -> dict:
     """A study of how processes start, made of the recorded samples: each mode and a fresh twin that is as long.
 
@@ -262,6 +275,7 @@ STUDIES = {
     "six modes": six_modes,
     "other op": other_op,
     "bare": bare,
+    "control alone": control_alone,
     "bare on a cpu": lambda document: bare(cpu(document)),
     **{f"all {word}": verdict(word) for word in ("faster", "slower", "equivalent", "inconclusive")},
 }
