@@ -57,7 +57,7 @@ class Faulty(Workload):
         FAULTS[self.fault](x)
         return x.clone()
 
-    def flops(self, size):
+    def flops(self, size, itemsize):
         return 0
 
 
