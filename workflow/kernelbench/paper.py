@@ -11,6 +11,7 @@ import typst
 
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
+from kernelbench.study import kind
 
 # Keeps a number with its unit, and an interval in one piece.
 NBSP = "\u00a0"
@@ -24,9 +25,10 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     other study. coverage: what kernelbench.coverage.table returns. defects: what the gate found, a line each; with any
     the paper is a draft. A name that the data do not have raises InputError: nothing is ever rendered as empty.
     """
-    of_start = [machine for machine in machines if machine["start_pairs"]]
-    of_protocol = [machine for machine in machines if machine["flushes"] or machine["traces"]]
-    shown = [machine for machine in machines if machine not in (*of_start, *of_protocol)] or machines
+    of_start, of_protocol, of_machine = (
+        [machine for machine in machines if kind(machine["study"]) == word] for word in ("start", "protocol", "machine")
+    )
+    shown = of_machine or machines
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(text.parent),
         undefined=jinja2.StrictUndefined,
