@@ -14,7 +14,7 @@ from scipy import stats
 
 from kernelbench.causes import UNEXPLAINED
 from kernelbench.statistics import CONFIDENCE
-from kernelbench.study import CONTROL, MEASURE_KEYS, PROCESS_KEYS, TWIN, diagnosed, without_arms
+from kernelbench.study import CONTROL, MEASURE_KEYS, TWIN, diagnosed, is_twin, without_arms
 from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
@@ -265,7 +265,7 @@ def _start_pairs(document: dict) -> dict:
     of those not told apart; differ: the rows of those that differ, with their label.
     """
     study, found = document["study"], {}
-    twins = {(mode, other) for mode in study["modes"] for other in study["baselines"] if _is_twin(study, mode, other)}
+    twins = {(mode, other) for mode in study["modes"] for other in study["baselines"] if is_twin(study, mode, other)}
     for metric in dict.fromkeys(row["metric"] for row in document["summary"]):
         rows = [r for r in _speedups(document, metric=metric) if (r["mode"], r["baseline"]) in twins]
         rows = [{**row, "label": _label(document, row)} for row in rows if row["size"] != ALL]
@@ -283,14 +283,6 @@ def _start_pairs(document: dict) -> dict:
                 "differ": [row for row in tested if row["verdict"] in ("faster", "slower")],
             }
     return found
-
-
-def _is_twin(study: dict, mode: str, other: str) -> bool:
-    """Say whether `mode` starts warm and `other`, which is the same else, fresh."""
-    entries = [study["modes"][name] for name in (mode, other)]
-    starts = [entry.get("start", study.get("start", "fresh")) for entry in entries]
-    run, same = ({k: v for k, v in entry.items() if k not in PROCESS_KEYS} for entry in entries)
-    return starts == ["warm", "fresh"] and run == same and mode != CONTROL
 
 
 def _ends(rows: list[dict]) -> dict | None:

@@ -35,6 +35,8 @@ PLAN_KEYS = ("only", "diagnoses")
 MEASURE_KEYS = ("devices", "flush", "trace_seconds", *PROCESS_KEYS, *PLAN_KEYS)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
+# What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a machine.
+KINDS = ("start", "protocol", "kernels", "machine")
 HARNESS = Path("workflow/kernelbench/harness")
 RECORDED = ROOT / "results" / "recorded"
 
@@ -104,6 +106,11 @@ class Study:
     def gpu_model(self) -> str:
         """The GPU to ask a cluster for, as in the machine's label; empty where the study is of CPUs."""
         return self.machine.split("-")[0] if self.device == "cuda" else ""
+
+    def recorded_studies(self) -> list[dict]:
+        """Return the mappings of the recorded studies, as they were run."""
+        paths = [RECORDED / name / "study.yaml" for name in self.recorded]
+        return [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths]
 
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
@@ -258,6 +265,24 @@ def _has(config: dict, cell: Cell, mode: str) -> bool:
 def diagnosed(config: dict, mode: str) -> str | None:
     """Return the mode that `mode` is a variant of for diagnosis, None where it is one to be judged by itself."""
     return config["modes"][mode].get("diagnoses")
+
+
+def is_twin(study: dict, mode: str, other: str) -> bool:
+    """Say whether `mode` starts warm and `other`, which is the same else, fresh."""
+    entries = [study["modes"][name] for name in (mode, other)]
+    starts = [entry.get("start", study.get("start", "fresh")) for entry in entries]
+    run, same = ({k: v for k, v in entry.items() if k not in PROCESS_KEYS} for entry in entries)
+    return starts == ["warm", "fresh"] and run == same and mode != CONTROL
+
+
+def kind(study: dict) -> str:
+    """Return what the mapping of a study is a study of, one of KINDS; "machine" is what none of the others is."""
+    modes = study["modes"]
+    if any(is_twin(study, mode, other) for mode in modes for other in study["baselines"]):
+        return "start"
+    if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
+        return "protocol"
+    return "kernels" if any("library" in entry for entry in modes.values()) else "machine"
 
 
 def without_arms(document: dict) -> dict:

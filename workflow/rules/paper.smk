@@ -110,7 +110,7 @@ rule typeset_paper:
         template="paper/template.typ",
         bibliography="paper/references.bib",
         code="workflow/kernelbench/paper.py",
-        figures=expand("{directory}/figures/{figure}.svg", directory=recorded, figure=FIGURES),
+        figures=recorded_figures,
     output:
         report("paper/paper.pdf", caption="../report/paper.rst", category="Paper"),
     log:
@@ -129,7 +129,7 @@ use rule typeset_paper as typeset_local_paper with:
         template="paper/template.typ",
         bibliography="paper/references.bib",
         code="workflow/kernelbench/paper.py",
-        figures=expand("{directory}/figures/{figure}.svg", directory=[*recorded, study.results], figure=FIGURES),
+        figures=[*recorded_figures, *expand(f"{study.results}/figures/{{figure}}.svg", figure=FIGURES)],
     output:
         report("results/{machine}/paper.pdf", caption="../report/paper.rst", category="Paper"),
     log:
