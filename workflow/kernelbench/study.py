@@ -24,6 +24,8 @@ SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
+# The name of the study in which snakemake verify measures a part of another one.
+AGAIN = "verify"
 # Keys of a mode's entry that say how its jobs are run, not what is run; where it runs; and what it is compared with.
 PROCESS_KEYS = ("start", "timeout")
 PLAN_KEYS = ("only", "diagnoses")
@@ -249,8 +251,13 @@ def is_twin(study: dict, mode: str, other: str) -> bool:
 
 
 def kind(study: dict) -> str:
-    """Return what the mapping of a study is a study of: how processes "start", the "protocol", or else a "machine"."""
+    """Return what the mapping of a study is a study of: how processes "start", the "protocol", or else a "machine".
+
+    Or it is "again" a part of a recorded study, which snakemake verify measured.
+    """
     modes = study["modes"]
+    if study["machine"].endswith(f"-{AGAIN}"):
+        return "again"
     if any(is_twin(study, mode, other) for mode in modes for other in study["baselines"]):
         return "start"
     if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
