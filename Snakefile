@@ -17,7 +17,7 @@ from pathlib import Path
 from kernelbench import disk, progress, start
 from kernelbench.figures import FIGURES, shown
 from kernelbench.lanes import Lanes, environment
-from kernelbench.study import Study, refuse_duplicates
+from kernelbench.study import AGAIN, Study, refuse_duplicates
 
 disk.require_writable()
 

@@ -47,7 +47,10 @@ class Causes:
         self.data = data
         key = ["op", "dtype", "size", "mode", "baseline", "metric"]
         self.verdicts = table.set_index(key).verdict.to_dict()
-        self.arms = {row: jobs for row, jobs in data.jobs.groupby(["op", "dtype", "size", "mode"])}
+        arm = ["op", "dtype", "size", "mode"]
+        self.arms = {row: jobs for row, jobs in data.jobs.groupby(arm)}
+        profiled = data.jobs.reindex(columns=[*arm, "profile.checked", "profile.kernels"])
+        self.kernels = profiled[profiled["profile.checked"].eq(True)].groupby(arm)["profile.kernels"].first().to_dict()
 
     def of(self, cell: tuple, mode: str, baseline: str, metric: str) -> Cause | None:
         """Return the cause of a difference at cell (op, dtype, size), None where there is none to explain."""
@@ -135,9 +138,7 @@ class Causes:
 
     def _kernels(self, arm: tuple) -> list[dict] | None:
         """Return the kernels that one call launches, None where they were not counted or the counts did not add up."""
-        jobs = self.arms[arm]
-        profiled = jobs[jobs["profile.checked"].eq(True)]
-        return json.loads(profiled["profile.kernels"].iloc[0]) if len(profiled) else None
+        return json.loads(self.kernels[arm]) if arm in self.kernels else None
 
     def _clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
         """Return the cause of a difference whose slower arm had the lower clock, None where it had not."""

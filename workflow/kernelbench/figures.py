@@ -106,11 +106,11 @@ def _registered(function: Callable) -> Callable:
 def shown(studies: list[dict]) -> list[list[str]]:
     """Return for each study's mapping the figures that a paper of these studies shows of it.
 
-    Of a study of the protocol that is the trace, of one of kernels the roofline, of one of starts none; all where there
-    is no study of a machine.
+    Of a study of the protocol that is the trace, of one of kernels the roofline, of one of starts or of a part measured
+    again none; all where there is no study of a machine.
     """
     kinds = [kind(study) for study in studies]
-    special = {"start": [], "protocol": ["trace"], "kernels": ["roofline"]} if "machine" in kinds else {}
+    special = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"]} if "machine" in kinds else {}
     return [special.get(word, list(FIGURES)) for word in kinds]
 
 

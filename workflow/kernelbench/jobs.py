@@ -13,14 +13,25 @@ CELL = ["op", "dtype", "size"]
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, clocks, split}; split: how many repeats had to go on in a second warm parent."""
+    """Return {costs, suspects, clocks, split, at_once}.
+
+    split: how many repeats had to go on in a second warm parent; at_once: how many ran at the same time, at most.
+    """
     parents = jobs.groupby("repeat")["process.parent"].nunique() if "process.parent" in jobs else pd.Series(dtype=int)
     return {
         "costs": _costs(jobs),
         "suspects": _suspects(jobs),
         "clocks": _clocks(jobs),
         "split": int((parents > 1).sum()),
+        "at_once": _at_once(jobs),
     }
+
+
+def _at_once(jobs: pd.DataFrame) -> int:
+    """Return how many repeats had begun and not ended when another one began, and that one."""
+    started = pd.to_datetime(jobs.started, format="ISO8601").groupby(jobs.repeat)
+    first, last = started.min(), started.max()
+    return max(int(((first <= moment) & (moment <= last)).sum()) for moment in first)
 
 
 def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:

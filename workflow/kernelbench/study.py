@@ -28,6 +28,8 @@ ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 CONTROL, TWIN = "eager-control", "eager"
 # What a target compares a mode with besides other modes: the rate of the study's fastest copy or matrix product.
 LIMIT = "limit"
+# The name of the study in which snakemake verify measures a part of another one.
+AGAIN = "verify"
 # Keys of a mode's entry that say how its jobs are run, not what is run; where it runs; and what it is compared with.
 PROCESS_KEYS = ("start", "timeout")
 PLAN_KEYS = ("only", "diagnoses")
@@ -35,8 +37,9 @@ PLAN_KEYS = ("only", "diagnoses")
 MEASURE_KEYS = ("devices", "flush", "trace_seconds", *PROCESS_KEYS, *PLAN_KEYS)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
-# What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a machine.
-KINDS = ("start", "protocol", "kernels", "machine")
+# What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a part of another
+# study measured again, a machine.
+KINDS = ("start", "protocol", "kernels", "again", "machine")
 HARNESS = Path("workflow/kernelbench/harness")
 RECORDED = ROOT / "results" / "recorded"
 
@@ -278,6 +281,8 @@ def is_twin(study: dict, mode: str, other: str) -> bool:
 def kind(study: dict) -> str:
     """Return what the mapping of a study is a study of, one of KINDS; "machine" is what none of the others is."""
     modes = study["modes"]
+    if study["machine"].endswith(f"-{AGAIN}"):
+        return "again"
     if any(is_twin(study, mode, other) for mode in modes for other in study["baselines"]):
         return "start"
     if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import jobs, statistics
+from kernelbench import host, jobs, statistics
 from kernelbench.causes import DECIDED, UNEXPLAINED, Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
@@ -156,6 +156,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "payback": _plain(_paybacks(data, speedups)),
         "traces": traces(data.jobs),
         "drift": data.drift,
+        "host": host.speed(data),
         "jobs": jobs.about(data.jobs),
         "targets": judged(data.study, lambda row, of: _ratios(data, ceilings, row, of)),
         "summary": _plain(summary),
