@@ -71,6 +71,16 @@ def test_too_few_quiet_repeats_tell_no_width(study, tmp_path):
     assert json.dumps(found, allow_nan=False)
 
 
+def test_turns_that_were_taken_again_are_counted(study, tmp_path):
+    def change(job, entry):
+        entry["floors"]["launch"] = 10.0
+        if job.mode == "compile":
+            entry["core"] = {"loop": 90.0, "again": 3, "slow": 1}
+
+    write_records(study, tmp_path, change)
+    assert tables(study, tmp_path)[2]["host"]["turns"] == {"again": 30, "slow": 10}
+
+
 def test_records_that_do_not_say_tell_nothing(study, tmp_path):
     write_records(study, tmp_path)
     assert tables(study, tmp_path)[2]["host"] is None

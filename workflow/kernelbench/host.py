@@ -21,9 +21,11 @@ TIMES = ("device", "latency", "host")
 
 
 def speed(data) -> dict | None:
-    """Return {launch, factor, slow, follows, widths} of a summarize.Data, None where its jobs do not say.
+    """Return {launch, factor, slow, turns, follows, widths} of a summarize.Data, None where its jobs do not say.
 
     launch: {low, median, high}: of the jobs' launches 10, 50 and 90 % are shorter, in µs; slow: {jobs, of};
+    turns: {again, slow}: how many turns of samples were taken again on another core, and how many kept although the
+    host was slow, None where jobs kept to no core;
     follows: of each of TIMES {slope, correlation}: of the logarithms of a job's time and of its launch, each less the
     median of its cell and mode (slope 1: the time is as much longer as the launch is); widths: by mode and metric {all,
     quiet, repeats}: the median over the cells of the half-width of the logarithm of the speedup's interval, and without
@@ -39,6 +41,7 @@ def speed(data) -> dict | None:
         "launch": {"low": _six(low), "median": _six(median), "high": _six(high)},
         "factor": SLOW,
         "slow": {"jobs": int(slow.sum()), "of": len(slow)},
+        "turns": _turns(data.jobs),
         "follows": {metric: found for metric in metrics if (found := _follows(data, launches, metric))},
         "widths": _widths(data, slow, [metric for metric in metrics if metric != "host"]),
     }
@@ -50,6 +53,13 @@ def _launches(data) -> pd.Series | None:
         return None
     found = data.jobs.dropna(subset=[LAUNCH]).set_index([*KEY, "repeat"])[LAUNCH].sort_index()
     return found if len(found) else None
+
+
+def _turns(jobs: pd.DataFrame) -> dict | None:
+    columns = {name: f"core.{name}" for name in ("again", "slow")}
+    if not set(columns.values()) <= set(jobs):
+        return None
+    return {name: int(jobs[column].sum()) for name, column in columns.items()}
 
 
 def _follows(data, launches: pd.Series, metric: str) -> dict | None:

@@ -12,16 +12,20 @@ host and from one captured graph.
 import gc
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
 from statistics import median
 from time import perf_counter, perf_counter_ns
+
+from kernelbench.harness.core import Core
 
 # A sample further than this many median absolute deviations above the median is flagged, not dropped.
 OUTLIER_MADS = 10
 # The least number of calls in a window of the warm-up.
 WINDOW_CALLS = 3
-# Timers take their samples in this many turns each.
+# Timers take their samples in this many turns each; in more, if they have taken so many seconds in one.
 TURNS = 10
+TURN_SECONDS = 0.005
 # The delay that hides the host's work starts at about 50 µs on a 2 GHz GPU and may double up to some 25 ms.
 DELAY_CYCLES = 100_000
 MAX_DELAY_CYCLES = 51_200_000
@@ -99,12 +103,15 @@ def _window(call: Callable, synchronize: Callable, sampling: dict) -> list[float
     return values
 
 
-def in_turns(timers: list[Callable[[], Sample]], settle: Callable, sampling: dict) -> dict[str, tuple[list, list]]:
+def in_turns(
+    timers: list[Callable[[], Sample]], settle: Callable, sampling: dict, core: Core | None = None
+) -> dict[str, tuple[list, list]]:
     """Return by metric (values in µs, flags) of the samples of all `timers`, taken in turns.
 
-    A slow moment of the host thus falls on some samples of each timer, not on all of one's. `settle` begins each turn,
-    so that it finds the device as a call leaves it. A timer takes `samples` of them; once it has `min_samples` and has
-    taken `max_seconds`, no more.
+    A slow moment of the host thus falls on some samples of each timer, not on all of one's. With a `core`, the samples
+    of a turn in which the host was slow are taken again elsewhere, and flagged where it stays so. `settle` begins each
+    turn, so that it finds the device as a call leaves it. A timer takes `samples` of them; once it has `min_samples`
+    and has taken `max_seconds`, no more.
     """
     taken, spent = [[] for _ in timers], [0.0] * len(timers)
 
@@ -113,16 +120,24 @@ def in_turns(timers: list[Callable[[], Sample]], settle: Callable, sampling: dic
         slow = count >= sampling["min_samples"] and spent[which] > sampling["max_seconds"]
         return count >= sampling["samples"] or slow
 
+    def turn(which: int) -> list[tuple[float, dict, str]]:
+        """Return (s, values, flag) of the samples of one turn."""
+        settle()
+        found, began = [], perf_counter()
+        most = min(ceil(sampling["samples"] / TURNS), sampling["samples"] - len(taken[which]))
+        while len(found) < most and (not found or perf_counter() - began < TURN_SECONDS):
+            before = perf_counter()
+            values, flag = timers[which]()
+            found.append((perf_counter() - before, values, flag))
+        return found
+
     with quiet_host():
         while left := [which for which in range(len(timers)) if not enough(which)]:
             for which in left:
-                settle()
-                for _ in range(ceil(sampling["samples"] / TURNS)):
-                    before = perf_counter()
-                    taken[which].append(timers[which]())
-                    spent[which] += perf_counter() - before
-                    if enough(which):
-                        break
+                found, quiet = core.undisturbed(partial(turn, which)) if core else (turn(which), True)
+                for seconds, values, flag in found:
+                    taken[which].append((values, flag if quiet else flag or "slow host"))
+                    spent[which] += seconds
     series = {}
     for samples in taken:
         for metric in samples[0][0]:
