@@ -30,22 +30,23 @@ _WAYS = {
     ("sm_90", 2): (
         (64, Rows(64, 64, 4)),
         (128, Rows(32, 64, 4)),
-        (256, Rows(16, 64, 4)),
-        (512, Rows(8, 128, 4)),
-        (1024, Rows(4, 256, 4, load=".cg")),
-        (2048, Rows(1, 2048, 4, 4, 4)),
-        (4096, Rows(1, 4096, 4, 4, 4)),
-        (8192, Rows(1, 8192, 8, 3, 2)),
+        (511, Rows(8, 128, 4)),
+        (512, Rows(4, 256, 4)),
+        (1024, Rows(8, 128, 4)),
+        (2048, Rows(4, 256, 4)),
+        (8192, Rows(1, 1024, 4)),
         (16384, Rows(1, 16384, 16, 3, 1)),
-        (32768, Ring(8192, 0, 7, 16, 2)),
-        (65536, Ring(8192, 0, 14, 16, 1)),
-        (131072, Ring(4096, 5, 28, 16, 1)),
+        (32768, Ring(4096, 3, 6, 8, 4)),
+        (65535, Ring(4096, 0, 14, 8, 2)),
+        (65536, Ring(8192, 4, 7, 16, 2)),
+        (131071, Ring(4096, 5, 28, 16, 1)),
+        (131072, Ring(8192, 3, 14, 32, 1)),
         (_ANY, Online(8192, 16, 4, 1)),
     ),
     ("sm_90", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 7, 16, 2)),
-        (32768, Ring(4096, 0, 14, 16, 1)),
+        (32768, Ring(8192, 0, 7, 32, 1)),
         (65536, Ring(4096, 4, 14, 16, 1)),
         (_ANY, Online(4096, 16, 4, 1)),
     ),
@@ -85,7 +86,7 @@ def _affine(w_ptr, b_ptr, columns, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN
 @triton.jit
 def _rows(
     x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr,
 ):  # fmt: skip
     row = tl.arange(0, ROWS)[:, None] + lot * tl.full([], ROWS, tl.int64)
     column = tl.arange(0, SPAN)[None, :]
@@ -96,7 +97,7 @@ def _rows(
     parts = ()
     for i in tl.static_range(PARTS):
         mask = inside & (column < columns - i * SPAN)
-        x = tl.load(x_ptr + i * SPAN + column, mask=mask, other=0.0, cache_modifier=LOAD)
+        x = tl.load(x_ptr + i * SPAN + column, mask=mask, other=0.0)
         parts += (x.to(tl.float32),)
     total = parts[0]
     for i in tl.static_range(1, PARTS):
@@ -112,14 +113,13 @@ def _rows(
     for i in tl.static_range(PARTS):
         y = centred[i] * scale * weights[i].to(tl.float32) + biases[i].to(tl.float32)
         mask = inside & (column < columns - i * SPAN)
-        tl.store(y_ptr + i * SPAN + column, y.to(y_ptr.dtype.element_ty), mask=mask, cache_modifier=STORE)
+        tl.store(y_ptr + i * SPAN + column, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows", "columns", "x_row"])
 def _rows_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
     GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr,
-    LOAD: tl.constexpr, STORE: tl.constexpr,
 ):  # fmt: skip
     # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
     columns = columns * GRAIN
@@ -128,10 +128,10 @@ def _rows_kernel(
     weights, biases = _affine(w_ptr, b_ptr, columns, ROWS, PARTS, SPAN)
     if STAGES:
         for lot in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
-            _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN, LOAD, STORE)
+            _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN)
     else:
         lot = tl.program_id(0)
-        _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN, LOAD, STORE)
+        _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN)
 
 
 @triton.jit

@@ -117,22 +117,22 @@ def _inside(
 @gluon.jit
 def _write(
     y_ptr, y, row, part, columns, PARTS: gl.constexpr,
-    SPAN: gl.constexpr, GRAIN: gl.constexpr, ALIGNED: gl.constexpr, EVEN: gl.constexpr, STORE: gl.constexpr,
+    SPAN: gl.constexpr, GRAIN: gl.constexpr, ALIGNED: gl.constexpr, EVEN: gl.constexpr,
 ):  # fmt: skip
     """Store a part of a row, 16 bytes at a time; where the row's ends lie within 16 bytes, singly."""
     position, grain = _positions(SPAN, GRAIN)
     y = y.to(y_ptr.dtype.element_ty)
     target = y_ptr + _offset(row, columns, GRAIN, ALIGNED) + part * SPAN + position
     if EVEN:
-        gl.store(target, y, cache_modifier=STORE)
+        gl.store(target, y)
     else:
         first, end = _bounds(row, columns, GRAIN, ALIGNED)
         grain += part * SPAN
         if ALIGNED:
-            gl.store(target, y, mask=grain < end, cache_modifier=STORE)
+            gl.store(target, y, mask=grain < end)
         else:
             whole = (grain >= first) & (grain + GRAIN <= end)
-            gl.store(target, y, mask=whole, cache_modifier=STORE)
+            gl.store(target, y, mask=whole)
             if (part == 0) | (part >= PARTS - 2):
                 column = position + part * SPAN
                 gl.store(target, y, mask=(column >= first) & (column < end) & (whole == 0))
@@ -151,7 +151,6 @@ def softmax_kernel(
     x_ptr, y_ptr, rows, columns, x_row,
     PARTS: gl.constexpr, HELD: gl.constexpr, SLOTS: gl.constexpr, DEPTH: gl.constexpr,
     SPAN: gl.constexpr, GRAIN: gl.constexpr, ALIGNED: gl.constexpr, EVEN: gl.constexpr,
-    STORE: gl.constexpr,
 ):  # fmt: skip
     """Softmax of rows of at most PARTS * SPAN columns. If ALIGNED, `columns` and `x_row` count grains."""
     if ALIGNED:
@@ -195,10 +194,10 @@ def softmax_kernel(
             part = _next(part, PARTS)
             again = _next(again, SLOTS)
             y = _exp2((x.to(gl.float32) - top) * _LOG2E) * scale
-            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN, STORE)
+            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN)
         for i in gl.static_range(HELD):
             y = _exp2((held[i].to(gl.float32) - top) * _LOG2E) * scale
-            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN, STORE)
+            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN)
 
 
 @gluon.jit
@@ -227,7 +226,6 @@ def layer_norm_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
     PARTS: gl.constexpr, HELD: gl.constexpr, SLOTS: gl.constexpr, DEPTH: gl.constexpr,
     SPAN: gl.constexpr, GRAIN: gl.constexpr, ALIGNED: gl.constexpr, EVEN: gl.constexpr,
-    STORE: gl.constexpr,
 ):  # fmt: skip
     """Layer normalisation of rows as in softmax_kernel: the mean, then the mean of the centred squares."""
     if ALIGNED:
@@ -278,11 +276,11 @@ def layer_norm_kernel(
             part = _next(part, PARTS)
             again = _next(again, SLOTS)
             y = (x.to(gl.float32) - mean) * scale * w.to(gl.float32) + b.to(gl.float32)
-            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN, STORE)
+            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN)
             w, b = later_w, later_b
         for i in gl.static_range(HELD):
             y = (held[i].to(gl.float32) - mean) * scale * w.to(gl.float32) + b.to(gl.float32)
-            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN, STORE)
+            _write(y_ptr, y, row, i, columns, PARTS, SPAN, GRAIN, ALIGNED, EVEN)
             if i + 1 < HELD:
                 w, b = _affine(w_ptr, b_ptr, row, i + 1, columns, SPAN, GRAIN, ALIGNED, EVEN)
 

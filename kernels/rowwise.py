@@ -16,8 +16,7 @@ class Rows(NamedTuple):
     """Rows in registers, `rows` of them at a time, cut into parts of `span` columns.
 
     With `stages` each of `programs` programs per multiprocessor takes one lot after another and has the next
-    `stages` - 1 copied to shared memory meanwhile; without, every lot has a program. `load` and `store` are Triton's
-    cache modifiers.
+    `stages` - 1 copied to shared memory meanwhile; without, every lot has a program.
     """
 
     rows: int
@@ -25,8 +24,6 @@ class Rows(NamedTuple):
     warps: int
     stages: int = 0
     programs: int = 0
-    load: str = ""
-    store: str = ""
 
 
 class Ring(NamedTuple):
@@ -37,7 +34,6 @@ class Ring(NamedTuple):
     slots: int
     warps: int
     programs: int  # per multiprocessor
-    store: str = ""
 
 
 class Online(NamedTuple):
@@ -100,7 +96,7 @@ def rows_arguments(flat, x_row: int, way: Rows, processors: int) -> tuple[tuple,
     lots = -(-rows // way.rows)
     grid = (min(lots, processors * way.programs) if way.stages else lots,)
     unit = grain(flat.element_size(), columns, x_row)
-    constants = (unit, way.rows, -(-columns // way.span), way.span, way.stages, way.load, way.store)
+    constants = (unit, way.rows, -(-columns // way.span), way.span, way.stages)
     return grid, (rows, columns // unit, x_row // unit), constants
 
 
@@ -122,7 +118,7 @@ def ring_arguments(flat, x_row: int, way: Ring, processors: int) -> tuple[tuple,
         raise ValueError(f"{columns} columns do not fit: {parts} parts for {held} + {way.slots} buffers")
     unit = size if aligned else 1
     even = aligned and columns % way.span == 0
-    constants = (parts, held, way.slots, depth(parts, held, way.slots), way.span, size, aligned, even, way.store)
+    constants = (parts, held, way.slots, depth(parts, held, way.slots), way.span, size, aligned, even)
     return (min(rows, processors * way.programs),), (rows, columns // unit, x_row // unit), constants
 
 

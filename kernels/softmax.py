@@ -29,23 +29,27 @@ _WAYS = {
     ("sm_90", 2): (
         (64, Rows(64, 64, 4)),
         (128, Rows(32, 64, 4)),
-        (256, Rows(16, 64, 4)),
-        (512, Rows(8, 128, 4)),
-        (1024, Rows(4, 256, 4)),
+        (256, Rows(8, 128, 4)),
+        (511, Rows(16, 64, 4)),
+        (512, Rows(4, 512, 4)),
+        (1024, Rows(2, 1024, 4)),
         (2048, Rows(1, 1024, 4)),
         (4096, Rows(1, 2048, 8)),
-        (8192, Rows(1, 2048, 8)),
-        (16384, Rows(1, 4096, 16)),
-        (32768, Ring(8192, 0, 7, 16, 2)),
-        (65536, Ring(8192, 0, 14, 16, 1)),
-        (131072, Ring(8192, 4, 14, 16, 1)),
+        (8191, Rows(1, 1024, 4)),
+        (8192, Rows(1, 4096, 16)),
+        (16384, Rows(1, 2048, 8)),
+        (32768, Rows(1, 8192, 32, 3, 1)),
+        (65535, Ring(4096, 0, 14, 8, 2)),
+        (65536, Ring(8192, 3, 7, 16, 2)),
+        (131071, Ring(8192, 4, 14, 16, 1)),
+        (131072, Ring(16384, 2, 7, 16, 1)),
         (_ANY, Online(16384, 32, 4, 1)),
     ),
     ("sm_90", 4): (
         *_NARROW,
         (16384, Ring(4096, 0, 7, 16, 2)),
         (32768, Ring(4096, 0, 14, 16, 1)),
-        (65536, Ring(4096, 4, 14, 32, 1)),
+        (65536, Ring(8192, 2, 7, 16, 1)),
         (_ANY, Online(8192, 32, 4, 1)),
     ),
     ("sm_80", 2): (
@@ -84,7 +88,7 @@ def _exp2(x):
 @triton.jit
 def _rows(
     x_ptr, y_ptr, lot, rows, columns, x_row,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr,
 ):  # fmt: skip
     row = tl.arange(0, ROWS)[:, None] + lot * tl.full([], ROWS, tl.int64)
     column = tl.arange(0, SPAN)[None, :]
@@ -95,7 +99,7 @@ def _rows(
     parts = ()
     for i in tl.static_range(PARTS):
         mask = inside & (column < columns - i * SPAN)
-        x = tl.load(x_ptr + i * SPAN + column, mask=mask, other=-float("inf"), cache_modifier=LOAD)
+        x = tl.load(x_ptr + i * SPAN + column, mask=mask, other=-float("inf"))
         parts += (x.to(tl.float32),)
     top = parts[0]
     for i in tl.static_range(1, PARTS):
@@ -112,23 +116,22 @@ def _rows(
     for i in tl.static_range(PARTS):
         y = (powers[i] * scale).to(y_ptr.dtype.element_ty)
         mask = inside & (column < columns - i * SPAN)
-        tl.store(y_ptr + i * SPAN + column, y, mask=mask, cache_modifier=STORE)
+        tl.store(y_ptr + i * SPAN + column, y, mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows", "columns", "x_row"])
 def _rows_kernel(
     x_ptr, y_ptr, rows, columns, x_row,
     GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr,
-    LOAD: tl.constexpr, STORE: tl.constexpr,
 ):  # fmt: skip
     # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
     columns = columns * GRAIN
     x_row = x_row.to(tl.int64) * GRAIN
     if STAGES:
         for lot in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
-            _rows(x_ptr, y_ptr, lot, rows, columns, x_row, ROWS, PARTS, SPAN, LOAD, STORE)
+            _rows(x_ptr, y_ptr, lot, rows, columns, x_row, ROWS, PARTS, SPAN)
     else:
-        _rows(x_ptr, y_ptr, tl.program_id(0), rows, columns, x_row, ROWS, PARTS, SPAN, LOAD, STORE)
+        _rows(x_ptr, y_ptr, tl.program_id(0), rows, columns, x_row, ROWS, PARTS, SPAN)
 
 
 @triton.jit
