@@ -267,11 +267,11 @@ def test_rows_move_16_bytes_at_a_time(built, case):
 
 @cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"32768", "65536", "131072", "odd"}, dtypes=("float16",))
 def test_wide_rows_wait_in_shared_memory(built, case):
-    """Whatever their alignment, copied 16 bytes at a time into much of what there is."""
+    """Whatever their alignment, copied 16 bytes at a time into much of what there is for up to four programs."""
     found = built[case]
     assert found["copy"] == found["copy16"] > 0
     assert found["store16"] > 0
-    assert found["shared"] > 100_000
+    assert found["shared"] > 40_000
 
 
 @cases(gpus=(90,), sizes=ALIGNED, dtypes=ALL)
