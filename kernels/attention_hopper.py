@@ -38,17 +38,27 @@ class Tile(NamedTuple):
     stages: int  # blocks of keys, and as many of values, in shared memory
     in_turn: bool  # do the groups issue their products one after the other?
     persistent: bool  # does a program go on to another tile, whose queries are loaded meanwhile?
-    hold: bool  # are the queries kept in registers?
-    late: bool  # is the output rescaled while Q K^T runs, or before?
     overlap: bool  # does a group take the softmax of a block while P V of the one before runs?
 
 
-# (head_dim, causal) -> Tile
+# (head_dim, causal) -> (most keys, Tile), of which the first that takes as many is used. NOTES.md says what was tried.
+_ANY = float("inf")
 TILES = {
-    (64, False): Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
-    (64, True): Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
-    (128, False): Tile(2, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
-    (128, True): Tile(2, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
+    (64, False): (
+        (128, Tile(3, 128, 2, in_turn=True, persistent=True, overlap=True)),
+        (1024, Tile(2, 256, 2, in_turn=False, persistent=True, overlap=False)),
+        (_ANY, Tile(3, 128, 4, in_turn=True, persistent=True, overlap=True)),
+    ),
+    (64, True): (
+        (1024, Tile(3, 128, 3, in_turn=False, persistent=True, overlap=False)),
+        (_ANY, Tile(3, 128, 4, in_turn=True, persistent=True, overlap=True)),
+    ),
+    (128, False): ((_ANY, Tile(2, 128, 2, in_turn=False, persistent=True, overlap=True)),),
+    (128, True): (
+        (1024, Tile(3, 64, 3, in_turn=False, persistent=True, overlap=True)),
+        (4096, Tile(3, 128, 2, in_turn=False, persistent=True, overlap=False)),
+        (_ANY, Tile(2, 128, 2, in_turn=False, persistent=False, overlap=True)),
+    ),
 }
 _CACHED = 32 << 20  # bytes of keys and values that programs at work together may take of the L2 cache
 
@@ -284,11 +294,8 @@ def _attend(
             mbarrier.wait(k.full.index(stage), phase)
             if TILE.in_turn:
                 mbarrier.wait(turns.index(GROUP), turn)
-            if not TILE.late:
-                acc = _times(acc, shrink)
             s = _scores(queries, k, stage)
-            if TILE.late:
-                acc = _times(acc, shrink)
+            acc = _times(acc, shrink)
             acc = warpgroup_mma(p, _matrix(v, before), acc, is_async=True)
             if TILE.in_turn:
                 mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
@@ -351,9 +358,6 @@ def _consume(
         mbarrier.wait(q.full.index(slot), q_phase)
         if blocks > 0:
             queries = _matrix(q, slot)
-            if TILE.hold:
-                s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE.block, 16])
-                queries = queries.load(gl.DotOperandLayout(0, s_layout, 2))
             p, top, sums = _begin(queries, k, row, blocks, task.keys, scale, stage, phase, TILE, CAUSAL, EVEN)
             _release(q, q_stage, lap, GROUP, TILE)
             o, stage, phase, turn = _attend(
@@ -431,7 +435,7 @@ def start(q, k, v, o, causal, scale):
     scale: positive, and includes log2(e).
     """
     (batch, heads, queries, head_dim), keys = q.shape, k.shape[2]
-    tile = TILES[head_dim, causal]
+    tile = next(tile for most, tile in TILES[head_dim, causal] if keys <= most)
     tiles = triton.cdiv(queries, tile.groups * ROWS.value)
     sheets = batch * heads
     together = max(1, _CACHED // (2 * keys * head_dim * q.element_size()))

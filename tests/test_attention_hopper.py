@@ -14,10 +14,9 @@ from test_kernels import MODULES
 hopper = gluon.load(MODULES["attention"].attention_hopper)
 
 TILES = {
-    **{f"in use, {tile.groups} groups": tile for tile in hopper.TILES.values()},
-    "2 groups, at will": hopper.Tile(2, 64, 2, in_turn=False, persistent=True, hold=True, late=False, overlap=True),
-    "3 groups, a tile each": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, hold=False, late=True, overlap=True),
-    "no overlap": hopper.Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=False, overlap=False),
+    **{str(tuple(map(int, tile))): tile for row in hopper.TILES.values() for _, tile in row},
+    "a tile each, in turn": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, overlap=True),
+    "in turn, no overlap": hopper.Tile(3, 128, 2, in_turn=True, persistent=True, overlap=False),
 }
 
 
@@ -31,7 +30,7 @@ def _few_multiprocessors(monkeypatch):
 @pytest.fixture(params=TILES)
 def tile(request, monkeypatch):
     for key in hopper.TILES:
-        monkeypatch.setitem(hopper.TILES, key, TILES[request.param])
+        monkeypatch.setitem(hopper.TILES, key, ((math.inf, TILES[request.param]),))
 
 
 def normal(*shape, seed, dtype=torch.float16):
@@ -73,7 +72,15 @@ def test_other_keys_than_queries(queries, keys, tile):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("dim, causal", hopper.TILES)
 def test_tiles_in_use(dim, causal, dtype):
-    check(*qkv(2, 3, 300, 300, dim, dtype), causal)
+    for most, _ in hopper.TILES[dim, causal]:
+        keys = min(most, 4200)
+        check(*qkv(1, 1, keys if causal else 300, keys, dim, dtype), causal)
+
+
+def test_the_table_takes_any_number_of_keys():
+    for row in hopper.TILES.values():
+        most = [most for most, _ in row]
+        assert most == sorted(set(most)) and most[-1] == math.inf
 
 
 @pytest.mark.parametrize("seed", range(6))
