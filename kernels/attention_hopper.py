@@ -79,7 +79,7 @@ class Task(NamedTuple):
     queries: gl.tensor
     keys: gl.tensor
     tiles: gl.tensor  # of queries, in a sheet
-    together: gl.tensor  # sheets that are worked on at a time, so that the L2 cache holds their keys
+    together: gl.tensor  # sheets of a group, worked on at a time; divides sheets
 
 
 @gluon.jit
@@ -131,13 +131,18 @@ def _laps(task):
 
 @gluon.jit
 def _place(lap, task, CAUSAL: gl.constexpr):
-    """Sheet and tile. Of causal sheets the last tiles have most to do and go first; short ones fill the end."""
-    work = lap * gl.num_programs(0) + _lane(lap)
-    first = work // (task.together * task.tiles) * task.together
+    """Sheet and tile, both from the last on: the last tiles of causal sheets have most to do, short ones fill the end.
+
+    In every other group of sheets it is the first tile first. Work thus changes slowly from lap to lap, as it must for
+    laps to and fro to even it out.
+    """
+    work = task.sheets * task.tiles - 1 - lap * gl.num_programs(0) - _lane(lap)
+    group = work // (task.together * task.tiles)
+    first = group * task.together
     rest = work - first * task.tiles
     if CAUSAL:
-        sheets = gl.minimum(task.together, task.sheets - first)
-        return first + rest % sheets, task.tiles - 1 - rest // sheets
+        tile = rest // task.together
+        return first + rest % task.together, gl.where(group % 2 == 0, tile, task.tiles - 1 - tile)
     else:
         return first + rest // task.tiles, rest % task.tiles
 
@@ -438,8 +443,7 @@ def start(q, k, v, o, causal, scale):
     tile = next(tile for most, tile in TILES[head_dim, causal] if keys <= most)
     tiles = triton.cdiv(queries, tile.groups * ROWS.value)
     sheets = batch * heads
-    together = max(1, _CACHED // (2 * keys * head_dim * q.element_size()))
-    together = triton.cdiv(sheets, triton.cdiv(sheets, together))
+    together = _together(sheets, _CACHED // (2 * keys * head_dim * q.element_size()))
     programs = sheets * tiles
     if tile.persistent:
         programs = min(launch.limits(q.device)[1], programs)
@@ -447,6 +451,12 @@ def start(q, k, v, o, causal, scale):
     tensors = tuple(_described(t, r) for t, r in zip((q, k, v, o), rows, strict=True))
     rest = (sheets, heads, queries, keys, tiles, together, scale, tile, causal, keys % tile.block == 0)
     return launch.start(_attention_hopper, (programs,), tensors, rest, num_warps=4)
+
+
+def _together(sheets, most):
+    """How many sheets a group has, about as many as the L2 cache holds; all, if they cannot be cut into such groups."""
+    most = max(1, most)
+    return sheets if sheets <= most else next((n for n in range(most, most // 2, -1) if sheets % n == 0), sheets)
 
 
 def _described(t, rows):

@@ -123,14 +123,30 @@ def test_stays_on_its_row_and_gives_no_weight_to_minus_infinity():
     assert torch.allclose(out[:, :, 8:], want, atol=2e-3)
 
 
-@pytest.mark.parametrize("programs", [1, 2, 5, 7, 64])
-@pytest.mark.parametrize("sheets, tiles, together", [(1, 1, 1), (3, 5, 1), (5, 4, 2), (4, 7, 4), (2, 9, 100)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_every_tile_is_computed_once(programs, sheets, tiles, together, causal):
-    together = min(together, sheets)
+def places(programs, sheets, tiles, together, causal):
+    """What each program computes."""
     task = hopper.Task(sheets, 1, 64 * tiles, 64 * tiles, tiles, together)
-    found = []
     for program in range(programs):
         gluon.current.id, gluon.current.number = program, programs
-        found += [hopper._place(lap, task, causal) for lap in range(hopper._laps(task))]
+        yield [hopper._place(lap, task, causal) for lap in range(hopper._laps(task))]
+
+
+@pytest.mark.parametrize("programs", [1, 2, 5, 7, 64])
+@pytest.mark.parametrize("sheets, tiles, together", [(1, 1, 1), (3, 5, 1), (6, 4, 2), (4, 7, 4), (6, 9, 3)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_every_tile_is_computed_once(programs, sheets, tiles, together, causal):
+    found = [place for each in places(programs, sheets, tiles, together, causal) for place in each]
     assert sorted(found) == [(sheet, tile) for sheet in range(sheets) for tile in range(tiles)]
+
+
+@pytest.mark.parametrize(
+    "sheets, tiles, together", [(64, 32, 16), (64, 22, 16), (32, 64, 8), (16, 128, 4), (16, 86, 4)]
+)
+def test_programs_have_about_as_much_to_do(sheets, tiles, together):
+    loads = [sum(tile + 1 for _, tile in found) for found in places(132, sheets, tiles, together, True)]
+    assert max(loads) <= 1.05 * sum(loads) / len(loads)
+
+
+@pytest.mark.parametrize("sheets, most, together", [(5, 8, 5), (64, 16, 16), (48, 15, 12), (34, 16, 34), (3, 0, 1)])
+def test_sheets_worked_on_together(sheets, most, together):
+    assert hopper._together(sheets, most) == together
