@@ -38,17 +38,27 @@ class Tile(NamedTuple):
     stages: int  # blocks of keys, and as many of values, in shared memory
     in_turn: bool  # do the groups issue their products one after the other?
     persistent: bool  # does a program go on to another tile, whose queries are loaded meanwhile?
-    hold: bool  # are the queries kept in registers?
-    late: bool  # is the output rescaled while Q K^T runs, or before?
     overlap: bool  # does a group take the softmax of a block while P V of the one before runs?
 
 
-# (head_dim, causal) -> Tile
+# (head_dim, causal) -> (most keys, Tile), of which the first that takes as many is used. NOTES.md says what was tried.
+_ANY = float("inf")
 TILES = {
-    (64, False): Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
-    (64, True): Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
-    (128, False): Tile(2, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
-    (128, True): Tile(2, 128, 2, in_turn=True, persistent=True, hold=False, late=True, overlap=True),
+    (64, False): (
+        (128, Tile(3, 128, 2, in_turn=True, persistent=True, overlap=True)),
+        (1024, Tile(2, 256, 2, in_turn=False, persistent=True, overlap=False)),
+        (_ANY, Tile(3, 128, 4, in_turn=True, persistent=True, overlap=True)),
+    ),
+    (64, True): (
+        (1024, Tile(3, 128, 3, in_turn=False, persistent=True, overlap=False)),
+        (_ANY, Tile(3, 128, 4, in_turn=True, persistent=True, overlap=True)),
+    ),
+    (128, False): ((_ANY, Tile(2, 128, 2, in_turn=False, persistent=True, overlap=True)),),
+    (128, True): (
+        (1024, Tile(3, 64, 3, in_turn=False, persistent=True, overlap=True)),
+        (4096, Tile(3, 128, 2, in_turn=False, persistent=True, overlap=False)),
+        (_ANY, Tile(2, 128, 2, in_turn=False, persistent=False, overlap=True)),
+    ),
 }
 _CACHED = 32 << 20  # bytes of keys and values that programs at work together may take of the L2 cache
 
@@ -69,7 +79,7 @@ class Task(NamedTuple):
     queries: gl.tensor
     keys: gl.tensor
     tiles: gl.tensor  # of queries, in a sheet
-    together: gl.tensor  # sheets that are worked on at a time, so that the L2 cache holds their keys
+    together: gl.tensor  # sheets of a group, worked on at a time; divides sheets
 
 
 @gluon.jit
@@ -121,13 +131,18 @@ def _laps(task):
 
 @gluon.jit
 def _place(lap, task, CAUSAL: gl.constexpr):
-    """Sheet and tile. Of causal sheets the last tiles have most to do and go first; short ones fill the end."""
-    work = lap * gl.num_programs(0) + _lane(lap)
-    first = work // (task.together * task.tiles) * task.together
+    """Sheet and tile, both from the last on: the last tiles of causal sheets have most to do, short ones fill the end.
+
+    In every other group of sheets it is the first tile first. Work thus changes slowly from lap to lap, as it must for
+    laps to and fro to even it out.
+    """
+    work = task.sheets * task.tiles - 1 - lap * gl.num_programs(0) - _lane(lap)
+    group = work // (task.together * task.tiles)
+    first = group * task.together
     rest = work - first * task.tiles
     if CAUSAL:
-        sheets = gl.minimum(task.together, task.sheets - first)
-        return first + rest % sheets, task.tiles - 1 - rest // sheets
+        tile = rest // task.together
+        return first + rest % task.together, gl.where(group % 2 == 0, tile, task.tiles - 1 - tile)
     else:
         return first + rest // task.tiles, rest % task.tiles
 
@@ -284,11 +299,8 @@ def _attend(
             mbarrier.wait(k.full.index(stage), phase)
             if TILE.in_turn:
                 mbarrier.wait(turns.index(GROUP), turn)
-            if not TILE.late:
-                acc = _times(acc, shrink)
             s = _scores(queries, k, stage)
-            if TILE.late:
-                acc = _times(acc, shrink)
+            acc = _times(acc, shrink)
             acc = warpgroup_mma(p, _matrix(v, before), acc, is_async=True)
             if TILE.in_turn:
                 mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
@@ -351,9 +363,6 @@ def _consume(
         mbarrier.wait(q.full.index(slot), q_phase)
         if blocks > 0:
             queries = _matrix(q, slot)
-            if TILE.hold:
-                s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE.block, 16])
-                queries = queries.load(gl.DotOperandLayout(0, s_layout, 2))
             p, top, sums = _begin(queries, k, row, blocks, task.keys, scale, stage, phase, TILE, CAUSAL, EVEN)
             _release(q, q_stage, lap, GROUP, TILE)
             o, stage, phase, turn = _attend(
@@ -431,11 +440,10 @@ def start(q, k, v, o, causal, scale):
     scale: positive, and includes log2(e).
     """
     (batch, heads, queries, head_dim), keys = q.shape, k.shape[2]
-    tile = TILES[head_dim, causal]
+    tile = next(tile for most, tile in TILES[head_dim, causal] if keys <= most)
     tiles = triton.cdiv(queries, tile.groups * ROWS.value)
     sheets = batch * heads
-    together = max(1, _CACHED // (2 * keys * head_dim * q.element_size()))
-    together = triton.cdiv(sheets, triton.cdiv(sheets, together))
+    together = _together(sheets, _CACHED // (2 * keys * head_dim * q.element_size()))
     programs = sheets * tiles
     if tile.persistent:
         programs = min(launch.limits(q.device)[1], programs)
@@ -443,6 +451,12 @@ def start(q, k, v, o, causal, scale):
     tensors = tuple(_described(t, r) for t, r in zip((q, k, v, o), rows, strict=True))
     rest = (sheets, heads, queries, keys, tiles, together, scale, tile, causal, keys % tile.block == 0)
     return launch.start(_attention_hopper, (programs,), tensors, rest, num_warps=4)
+
+
+def _together(sheets, most):
+    """How many sheets a group has, about as many as the L2 cache holds; all, if they cannot be cut into such groups."""
+    most = max(1, most)
+    return sheets if sheets <= most else next((n for n in range(most, most // 2, -1) if sheets % n == 0), sheets)
 
 
 def _described(t, rows):

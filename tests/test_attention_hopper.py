@@ -14,10 +14,9 @@ from test_kernels import MODULES
 hopper = gluon.load(MODULES["attention"].attention_hopper)
 
 TILES = {
-    **{f"in use, {tile.groups} groups": tile for tile in hopper.TILES.values()},
-    "2 groups, at will": hopper.Tile(2, 64, 2, in_turn=False, persistent=True, hold=True, late=False, overlap=True),
-    "3 groups, a tile each": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, hold=False, late=True, overlap=True),
-    "no overlap": hopper.Tile(3, 128, 2, in_turn=True, persistent=True, hold=False, late=False, overlap=False),
+    **{str(tuple(map(int, tile))): tile for row in hopper.TILES.values() for _, tile in row},
+    "a tile each, in turn": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, overlap=True),
+    "in turn, no overlap": hopper.Tile(3, 128, 2, in_turn=True, persistent=True, overlap=False),
 }
 
 
@@ -31,7 +30,7 @@ def _few_multiprocessors(monkeypatch):
 @pytest.fixture(params=TILES)
 def tile(request, monkeypatch):
     for key in hopper.TILES:
-        monkeypatch.setitem(hopper.TILES, key, TILES[request.param])
+        monkeypatch.setitem(hopper.TILES, key, ((math.inf, TILES[request.param]),))
 
 
 def normal(*shape, seed, dtype=torch.float16):
@@ -73,7 +72,15 @@ def test_other_keys_than_queries(queries, keys, tile):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("dim, causal", hopper.TILES)
 def test_tiles_in_use(dim, causal, dtype):
-    check(*qkv(2, 3, 300, 300, dim, dtype), causal)
+    for most, _ in hopper.TILES[dim, causal]:
+        keys = min(most, 4200)
+        check(*qkv(1, 1, keys if causal else 300, keys, dim, dtype), causal)
+
+
+def test_the_table_takes_any_number_of_keys():
+    for row in hopper.TILES.values():
+        most = [most for most, _ in row]
+        assert most == sorted(set(most)) and most[-1] == math.inf
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -116,14 +123,30 @@ def test_stays_on_its_row_and_gives_no_weight_to_minus_infinity():
     assert torch.allclose(out[:, :, 8:], want, atol=2e-3)
 
 
-@pytest.mark.parametrize("programs", [1, 2, 5, 7, 64])
-@pytest.mark.parametrize("sheets, tiles, together", [(1, 1, 1), (3, 5, 1), (5, 4, 2), (4, 7, 4), (2, 9, 100)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_every_tile_is_computed_once(programs, sheets, tiles, together, causal):
-    together = min(together, sheets)
+def places(programs, sheets, tiles, together, causal):
+    """What each program computes."""
     task = hopper.Task(sheets, 1, 64 * tiles, 64 * tiles, tiles, together)
-    found = []
     for program in range(programs):
         gluon.current.id, gluon.current.number = program, programs
-        found += [hopper._place(lap, task, causal) for lap in range(hopper._laps(task))]
+        yield [hopper._place(lap, task, causal) for lap in range(hopper._laps(task))]
+
+
+@pytest.mark.parametrize("programs", [1, 2, 5, 7, 64])
+@pytest.mark.parametrize("sheets, tiles, together", [(1, 1, 1), (3, 5, 1), (6, 4, 2), (4, 7, 4), (6, 9, 3)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_every_tile_is_computed_once(programs, sheets, tiles, together, causal):
+    found = [place for each in places(programs, sheets, tiles, together, causal) for place in each]
     assert sorted(found) == [(sheet, tile) for sheet in range(sheets) for tile in range(tiles)]
+
+
+@pytest.mark.parametrize(
+    "sheets, tiles, together", [(64, 32, 16), (64, 22, 16), (32, 64, 8), (16, 128, 4), (16, 86, 4)]
+)
+def test_programs_have_about_as_much_to_do(sheets, tiles, together):
+    loads = [sum(tile + 1 for _, tile in found) for found in places(132, sheets, tiles, together, True)]
+    assert max(loads) <= 1.05 * sum(loads) / len(loads)
+
+
+@pytest.mark.parametrize("sheets, most, together", [(5, 8, 5), (64, 16, 16), (48, 15, 12), (34, 16, 34), (3, 0, 1)])
+def test_sheets_worked_on_together(sheets, most, together):
+    assert hopper._together(sheets, most) == together

@@ -38,8 +38,11 @@ SHAPES["matmul"]["16 rows"] = [(16, 4096), (4096, 4096)]
 SHAPES["matmul"]["256 deep"] = [(4096, 256), (256, 4096)]
 SHAPES["attention"]["64 causal"] = SHAPES["attention"]["64"]
 SHAPES["attention"]["128 causal"] = SHAPES["attention"]["128"]
+# Numbers of keys for which compute capability 9 has other tiles than for those.
+KEYS = ("64 of 128", "64 of 1024", "64 causal of 1024", "128 causal of 1024", "128 causal of 8192")
+SHAPES["attention"] |= {size: [(8, 16, int(size.split()[-1]), int(size.split()[0]))] * 3 for size in KEYS}
 # Where compute capability 9 has kernels of its own: products of many tiles, of few rows, of a short K; attention.
-HOPPER = ("4096", "16 rows", "256 deep", "64", "64 causal", "128", "128 causal")
+HOPPER = ("4096", "16 rows", "256 deep", "64", "64 causal", "128", "128 causal", *KEYS)
 
 CASES = [
     (gpu, op, size, dtype)
