@@ -12,7 +12,7 @@ stages by the tensor memory accelerator (TMA); two groups of four warps, the con
 out of the ring with one step always in flight, and hand their results to the TMA while the next tile
 begins. A program stays and takes tile after tile.
 
-What was tried and how fast it was is in NOTES.md.
+What was tried, and how fast it was, is in NOTES.md.
 """
 
 import functools
