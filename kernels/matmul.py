@@ -8,11 +8,11 @@ computations" (MAPL 2019); for blocking as such, Goto and van de Geijn (2008).
 
 On Hopper (compute capability 9) 16-bit products that fill the GPU take a kernel in Gluon, Triton's
 lower level, in the manner of CUTLASS 3's warp-specialised ones: one warp copies tiles into a ring of
-stages by the tensor memory accelerator (TMA); groups of four warps, the consumers, multiply straight
+stages by the tensor memory accelerator (TMA); two groups of four warps, the consumers, multiply straight
 out of the ring with one step always in flight, and hand their results to the TMA while the next tile
-begins. A program stays and takes tile after tile. Where tiles are too few for the GPU, several
-programs share the K of one, and the last to finish adds up all parts in their order, so that equal
-inputs give equal bits.
+begins. A program stays and takes tile after tile.
+
+What was tried, and how fast it was, is in NOTES.md.
 """
 
 import functools
@@ -31,7 +31,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels import launch
 
@@ -39,22 +38,26 @@ from kernels import launch
 # that fits into the GPU's shared memory and cuts the result into enough tiles to occupy the GPU is taken, else the
 # last. Older and newer GPUs than these take the rows of 7 and 8. Without tensor cores, that is in float32 (IEEE) and
 # before capability 8, registers bound the tile.
-_AMPERE = (
-    (128, 256, 64, 8, 4),
-    (128, 256, 64, 8, 3),
-    (128, 128, 64, 8, 4),
-    (64, 128, 64, 4, 4),
-    (64, 64, 64, 4, 4),
-    (64, 32, 64, 4, 4),
-)
 _FLOAT32 = (
     (128, 128, 16, 8, 3),
     (64, 64, 16, 4, 4),
     (32, 32, 32, 4, 3),
 )
 _TILES = {
-    (9, 2): _AMPERE,
-    (8, 2): _AMPERE,
+    (9, 2): (
+        (128, 256, 64, 8, 3),
+        (128, 128, 64, 8, 4),
+        (64, 128, 128, 4, 4),
+        (64, 64, 128, 4, 4),
+        (64, 32, 64, 4, 4),
+    ),
+    (8, 2): (
+        (128, 256, 64, 8, 3),
+        (128, 128, 64, 8, 4),
+        (64, 128, 64, 4, 4),
+        (64, 64, 64, 4, 4),
+        (64, 32, 64, 4, 4),
+    ),
     (7, 2): (
         (64, 64, 16, 4, 3),
         (32, 32, 32, 4, 3),
@@ -63,7 +66,16 @@ _TILES = {
     (8, 4): _FLOAT32,
     (7, 4): _FLOAT32,
 }
-_OCCUPIED = 0.9  # tiles per multiprocessor from which a GPU counts as occupied
+# The same for an A of few rows, for GPUs that have tiles of their own then: reading B bounds such a product, so that
+# more of it must be on its way.
+_FEW_ROWS = 64
+_TILES_OF_FEW_ROWS = {
+    (9, 2): (
+        (64, 64, 64, 4, 8),
+        (64, 32, 128, 4, 6),
+    ),
+}
+_OCCUPIED = 0.9  # tiles, or programs, per multiprocessor from which a GPU counts as occupied
 _GROUP = 8  # rows of tiles that are walked together
 # Bytes per element -> terms added up in order before they join the rest. A float32 sum of thousands in order would
 # lose more than cuBLAS does; what 16-bit inputs lose by rounding hides it, so there (0) all are added in order.
@@ -79,30 +91,21 @@ class _Hopper(NamedTuple):
     n: int  # columns
     k: int  # and terms that are added up at a step
     stages: int
-    consumers: int = 2  # groups of four warps; they take half of a tile's rows each
-    turns: bool = False  # or all rows of every other tile
-    pieces: int = 1  # in which a consumer hands over what it has; two take half the shared memory of one
-    group: int = 8  # rows of tiles that are walked together; 0 for one row after the other
-    split: int = 1  # programs that share the K of a tile, at most
-    keep: int = 0  # a program stays in one column of tiles and reads that part of B once: in so many steps
-    resident: int = 1  # programs per multiprocessor
-    chain: bool = False  # it may start before the kernel ahead of it has ended, and waits there
+    # A program stays in one column of tiles and reads that part of B once, in so many steps (in the table below, 1
+    # stands for those of K); its consumers take tiles by turns. If 0, they take half of each tile's rows each.
+    keep: int = 0
+    group: int = _GROUP
     a_t: bool = False  # what is read is the transpose of A
     b_t: bool = False  # and of B
 
 
-# (rows of A at most, K at most, units of work per multiprocessor at least, how); the first that suits is taken, and if
-# none does the plain kernel with a tile of the table above.
-_ANY = float("inf")
+# (K at most, tiles per program at least, how); the first that suits and occupies the GPU is taken. If none does, or A
+# has few rows, it is the plain kernel with a tile of the tables above.
 _HOPPER = (
-    (64, _ANY, 0.7, _Hopper(64, 128, 64, 8, consumers=1, split=8)),
-    (_ANY, 256, 1.8, _Hopper(64, 256, 64, 8, turns=True, pieces=2, group=0, keep=1)),
-    (_ANY, _ANY, 0.9, _Hopper(128, 256, 64, 4, pieces=2)),
+    (256, 2, _Hopper(64, 256, 64, 8, keep=1)),
+    (float("inf"), 1, _Hopper(128, 256, 64, 4)),
 )
-_LEAST_STEPS = 4  # of K, to which a split leaves a program
-_REGISTERS = {1: 168, 2: 128}  # resident -> registers per thread, before most move from the copying warp to the others
-
-_barrier = getattr(gl, "barrier", None) or gl.thread_barrier  # by Triton's version
+_REGISTERS = 168  # per thread, before most move from the copying warp to the others
 
 
 @triton.jit
@@ -152,27 +155,19 @@ def _matmul_kernel(
 _INTERPRETED = not isinstance(_matmul_kernel, triton.JITFunction)  # TRITON_INTERPRET=1
 
 
-# The kernel for Hopper. A unit of work is a tile of the result or a part of its K; programs take units in turn.
+# The kernel for Hopper
 
 
 @gluon.jit
-def _place(unit, tiles_m, tiles_n, HOW: gl.constexpr):
-    """Row and column of the tile to which `unit` belongs."""
-    tile = unit // HOW.split
-    if HOW.group == 0:
+def _place(tile, tiles_m, tiles_n, HOW: gl.constexpr):
+    """Row and column of a tile."""
+    if HOW.keep:
         return tile // tiles_n, tile % tiles_n
     per_group = HOW.group * tiles_n
     first = tile // per_group * HOW.group
     rows = gl.minimum(tiles_m - first, HOW.group)
     within = tile % per_group
     return first + within % rows, within // rows
-
-
-@gluon.jit
-def _span(unit, steps, HOW: gl.constexpr):
-    """First step along K of `unit`, and the one after its last."""
-    part = unit % HOW.split
-    return steps * part // HOW.split, steps * (part + 1) // HOW.split
 
 
 @gluon.jit
@@ -185,7 +180,7 @@ def _copy(desc, row, column, arrived, smem, TRANSPOSED: gl.constexpr):
 
 @gluon.jit
 def _produce(a_desc, b_desc, rings, barriers, sizes, HOW: gl.constexpr):
-    """Copy the tiles of every unit into the stages of the ring, as consumers leave them."""
+    """Copy the operands of every tile into the stages of the ring, as consumers leave them."""
     a_ring, b_ring = rings
     full, empty, kept, _ = barriers
     tiles_m, tiles_n, steps = sizes
@@ -193,12 +188,11 @@ def _produce(a_desc, b_desc, rings, barriers, sizes, HOW: gl.constexpr):
     b_bytes: gl.constexpr = b_desc.block_type.nbytes
     programs = gl.num_programs(0)
     done = 0
-    for unit in range(gl.program_id(0), tiles_m * tiles_n * HOW.split, programs):
-        tile_m, tile_n = _place(unit, tiles_m, tiles_n, HOW)
+    for tile in range(gl.program_id(0), tiles_m * tiles_n, programs):
+        tile_m, tile_n = _place(tile, tiles_m, tiles_n, HOW)
         m = tile_m * HOW.m
         n = tile_n * HOW.n
-        first, stop = _span(unit, steps, HOW)
-        for step in range(first, stop):
+        for step in range(steps):
             stage = done % HOW.stages
             # The phase before a barrier's first counts as complete: the first round does not wait.
             mbarrier.wait(empty.index(stage), done // HOW.stages % 2 ^ 1)
@@ -207,7 +201,7 @@ def _produce(a_desc, b_desc, rings, barriers, sizes, HOW: gl.constexpr):
             if HOW.keep:
                 mbarrier.expect(arrived, a_bytes)
                 _copy(a_desc, m, k, arrived, a_ring.index(stage), HOW.a_t)
-                if unit < programs:
+                if tile < programs:
                     mbarrier.expect(kept.index(step), b_bytes)
                     _copy(b_desc, k, n, kept.index(step), b_ring.index(step), HOW.b_t)
             else:
@@ -218,28 +212,27 @@ def _produce(a_desc, b_desc, rings, barriers, sizes, HOW: gl.constexpr):
 
 
 @gluon.jit
-def _consume(c_desc, c_smem, rings, barriers, sizes, scratch, WHICH: gl.constexpr, HOW: gl.constexpr):
-    """Multiply what arrives: consumer WHICH's rows of every unit or, by turns, all rows of every other one."""
+def _consume(c_desc, c_smem, rings, barriers, sizes, WHICH: gl.constexpr, HOW: gl.constexpr):
+    """Multiply what arrives: consumer WHICH's rows of every tile or, by turns, all rows of every other one."""
     a_ring, b_ring = rings
     full, empty, kept, turn = barriers
     tiles_m, tiles_n, steps = sizes
     ROWS: gl.constexpr = c_desc.block_shape[0]
     COLUMNS: gl.constexpr = HOW.n
-    ROW: gl.constexpr = 0 if HOW.turns else WHICH * ROWS
-    SKIP: gl.constexpr = WHICH if HOW.turns else 0
-    STRIDE: gl.constexpr = 2 if HOW.turns else 1
+    ROW: gl.constexpr = 0 if HOW.keep else WHICH * ROWS
+    SKIP: gl.constexpr = WHICH if HOW.keep else 0
+    STRIDE: gl.constexpr = 2 if HOW.keep else 1
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [gl.num_warps(), 1], [16, COLUMNS, 16])
     programs = gl.num_programs(0)
     acc = gl.zeros([ROWS, COLUMNS], gl.float32, layout)
     done = steps * SKIP
     turns = 0
-    for unit in range(gl.program_id(0) + SKIP * programs, tiles_m * tiles_n * HOW.split, STRIDE * programs):
-        first, stop = _span(unit, steps, HOW)
-        if HOW.turns:
+    for tile in range(gl.program_id(0) + SKIP * programs, tiles_m * tiles_n, STRIDE * programs):
+        if HOW.keep:
             # A wait cannot tell a stage's next round from the one after: the other consumer's must be behind.
             mbarrier.wait(turn.index(WHICH), (turns + WHICH + 1) % 2)
             turns += 1
-        for step in range(first, stop):
+        for step in range(steps):
             stage = done % HOW.stages
             if HOW.a_t:
                 a = a_ring.index(stage).slice(ROW, ROWS, dim=1).permute([1, 0])
@@ -251,60 +244,31 @@ def _consume(c_desc, c_smem, rings, barriers, sizes, scratch, WHICH: gl.constexp
             mbarrier.wait(full.index(stage), done // HOW.stages % 2)
             if HOW.keep:
                 mbarrier.wait(kept.index(step), 0)
-            acc = warpgroup_mma(a, b, acc, use_acc=step > first, is_async=True)
+            acc = warpgroup_mma(a, b, acc, use_acc=step > 0, is_async=True)
             # The step before this one is through, and its stage free.
             acc = warpgroup_mma_wait(1, [acc])
-            mbarrier.arrive(empty.index((done + HOW.stages - 1) % HOW.stages), pred=step > first)
+            mbarrier.arrive(empty.index((done + HOW.stages - 1) % HOW.stages), pred=step > 0)
             done += 1
-        if HOW.turns:
+        if HOW.keep:
             mbarrier.arrive(turn.index(1 - WHICH))
-        tile_m, tile_n = _place(unit, tiles_m, tiles_n, HOW)
-        m = tile_m * HOW.m + ROW
-        n = tile_n * HOW.n
+        tile_m, tile_n = _place(tile, tiles_m, tiles_n, HOW)
         acc = warpgroup_mma_wait(0, [acc])
         mbarrier.arrive(empty.index((done + HOW.stages - 1) % HOW.stages))
-        if HOW.split == 1:
-            _store(acc, c_desc, c_smem, m, n)
-        else:
-            tile = unit // HOW.split * (HOW.m // ROWS) + WHICH
-            total, last = _combine(acc, scratch, tile, unit % HOW.split, c_desc.shape[0] - m, HOW)
-            if last:
-                _store(total, c_desc, c_smem, m, n)
+        _store(acc, c_desc, c_smem, tile_m * HOW.m + ROW, tile_n * HOW.n)
         done += steps * (STRIDE - 1)
     tma.store_wait(0)
 
 
 @gluon.jit
-def _combine(acc, scratch, tile, part, rows, HOW: gl.constexpr):
-    """Leave a part of a tile's sum in memory; the last program to do so takes the sum of all parts."""
-    parts, counts = scratch
-    M: gl.constexpr = acc.shape[0]
-    N: gl.constexpr = acc.shape[1]
-    PARTS: gl.constexpr = HOW.split
-    layout: gl.constexpr = acc.type.layout
-    m = gl.arange(0, M, gl.SliceLayout(1, layout))[:, None]
-    n = gl.arange(0, N, gl.SliceLayout(0, layout))[None, :]
-    within = (m < rows) & (n < N)
-    parts += tile * (PARTS * M * N) + m * N + n
-    gl.store(parts + part * (M * N), acc, mask=within)
-    _barrier()  # all warps have stored before one of their threads says so
-    last = gl.atomic_add(counts + tile, 1) == PARTS - 1
-    if last:
-        acc = gl.zeros([M, N], gl.float32, layout)
-        for i in range(PARTS):
-            acc += gl.load(parts + i * (M * N), mask=within, other=0.0, cache_modifier=".cg")
-        gl.store(counts + tile, 0)  # as the next product expects it
-    return acc, last
-
-
-@gluon.jit
 def _store(acc, c_desc, c_smem, m, n):
-    """Round and hand over to the TMA, which writes only what lies within the result."""
+    """Round and hand over to the TMA, which writes only what lies within the result.
+
+    In two pieces, one after the other through half the shared memory, which leaves more to the ring.
+    """
     M: gl.constexpr = acc.shape[0]
     N: gl.constexpr = c_desc.block_shape[1]
-    PIECES: gl.constexpr = acc.shape[1] // N
-    pieces = (acc,) if PIECES == 1 else acc.reshape([M, PIECES, N]).permute([0, 2, 1]).split()
-    for i in gl.static_range(PIECES):
+    pieces = acc.reshape([M, 2, N]).permute([0, 2, 1]).split()
+    for i in gl.static_range(2):
         c = pieces[i].to(c_desc.dtype)
         tma.store_wait(0)  # the TMA has read what was there before
         c_smem.store(c)
@@ -313,64 +277,52 @@ def _store(acc, c_desc, c_smem, m, n):
 
 
 @gluon.jit
-def _hopper_kernel(a_desc, b_desc, c_desc, parts, counts, HOW: gl.constexpr):
+def _hopper_kernel(a_desc, b_desc, c_desc, HOW: gl.constexpr):
     STAGES: gl.constexpr = HOW.stages
     KEEP: gl.constexpr = HOW.keep
     B_STAGES: gl.constexpr = KEEP if KEEP else STAGES
-    CONSUMERS: gl.constexpr = HOW.consumers
     # A star in a list is not of Triton's language.
     a_ring = gl.allocate_shared_memory(a_desc.dtype, [STAGES] + a_desc.block_shape, a_desc.layout)  # noqa: RUF005
     b_ring = gl.allocate_shared_memory(b_desc.dtype, [B_STAGES] + b_desc.block_shape, b_desc.layout)  # noqa: RUF005
-    c_smem = gl.allocate_shared_memory(c_desc.dtype, [CONSUMERS] + c_desc.block_shape, c_desc.layout)  # noqa: RUF005
+    c_smem = gl.allocate_shared_memory(c_desc.dtype, [2] + c_desc.block_shape, c_desc.layout)  # noqa: RUF005
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     kept = gl.allocate_shared_memory(gl.int64, [KEEP + 1, 1], mbarrier.MBarrierLayout())
     turn = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
-        mbarrier.init(empty.index(i), count=1 if HOW.turns else CONSUMERS)
+        mbarrier.init(empty.index(i), count=1 if KEEP else 2)
     for i in gl.static_range(KEEP):
         mbarrier.init(kept.index(i), count=1)
     for i in gl.static_range(2):
         mbarrier.init(turn.index(i), count=1)
     fence_async_shared()
-    if HOW.chain:
-        gdc_wait()
-        gdc_launch_dependents()
     steps = gl.cdiv(a_desc.shape[0 if HOW.a_t else 1], HOW.k)
     sizes = (gl.cdiv(c_desc.shape[0], HOW.m), gl.cdiv(c_desc.shape[1], HOW.n), steps)
     rings = (a_ring, b_ring)
     barriers = (full, empty, kept, turn)
-    scratch = (parts, counts)
-    if CONSUMERS == 1:
-        gl.warp_specialize(
-            [
-                (_consume, (c_desc, c_smem.index(0), rings, barriers, sizes, scratch, 0, HOW)),
-                (_produce, (a_desc, b_desc, rings, barriers, sizes, HOW)),
-            ],
-            [1],
-            [24],
-        )
-    else:
-        gl.warp_specialize(
-            [
-                (_consume, (c_desc, c_smem.index(0), rings, barriers, sizes, scratch, 0, HOW)),
-                (_consume, (c_desc, c_smem.index(1), rings, barriers, sizes, scratch, 1, HOW)),
-                (_produce, (a_desc, b_desc, rings, barriers, sizes, HOW)),
-            ],
-            [4, 1],
-            [232, 24],
-        )
+    gl.warp_specialize(
+        [
+            (_consume, (c_desc, c_smem.index(0), rings, barriers, sizes, 0, HOW)),
+            (_consume, (c_desc, c_smem.index(1), rings, barriers, sizes, 1, HOW)),
+            (_produce, (a_desc, b_desc, rings, barriers, sizes, HOW)),
+        ],
+        [4, 1],
+        [232, 24],
+    )
 
 
 # Which kernel, and how
 
 
 @functools.lru_cache(maxsize=4096)
-def _tile(M, N, itemsize, capability, processors, shared):
+def _tile(M, N, itemsize, capability, even, processors, shared):
     """The entry of the table for a product of M x N, as (M, N, K, warps, stages)."""
-    known = 9 if capability == 9 else 8 if capability >= 8 else 7
-    for tile in _TILES[known, itemsize]:
+    known = 9 if capability == 9 and even else 8 if capability >= 8 else 7
+    tiles = _TILES[known, itemsize]
+    if M <= _FEW_ROWS:
+        tiles = _TILES_OF_FEW_ROWS.get((known, itemsize), tiles)
+    for tile in tiles:
         block_m, block_n, block_k, _, stages = tile
         fits = stages * block_k * (block_m + block_n) * itemsize <= shared
         count = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
@@ -379,26 +331,21 @@ def _tile(M, N, itemsize, capability, processors, shared):
     return tile
 
 
-def _fill(how, M, N, K, processors):
-    """`how` with the split that such a product needs to fill the GPU, the number of programs, and that of units."""
+def _programs(how, M, N, processors):
+    """Number of programs that take the tiles of a product; 0 if they cannot as `how` says."""
     columns = triton.cdiv(N, how.n)
-    tiles = triton.cdiv(M, how.m) * columns
-    room = processors * how.resident
-    split = max(1, min(how.split, triton.cdiv(K, how.k) // _LEAST_STEPS, room // tiles))
-    programs = min(tiles * split, room)
-    if how.keep:
-        programs -= programs % columns
-    return how._replace(split=split), programs, tiles * split
+    programs = min(triton.cdiv(M, how.m) * columns, processors)
+    return programs - programs % columns if how.keep else programs
 
 
 @functools.lru_cache(maxsize=4096)
 def _hopper(M, N, K, processors):
-    """How the kernel for Hopper takes a product, its split as it is, and with how many programs; None if not at all."""
-    for most_m, most_k, least, how in _HOPPER:
-        if most_m >= M and most_k >= K:
-            how, programs, units = _fill(how, M, N, K, processors)
-            if programs and units >= least * processors:
-                return how, programs
+    """How the kernel for Hopper takes a product, and with how many programs; None if not at all."""
+    for most_k, least, how in _HOPPER if M > _FEW_ROWS else ():
+        programs = _programs(how, M, N, processors)
+        tiles = triton.cdiv(M, how.m) * triton.cdiv(N, how.n)
+        if most_k >= K and tiles >= least * programs and programs >= _OCCUPIED * processors:
+            return how, programs
     return None
 
 
@@ -437,34 +384,6 @@ def _check(a, b):
 # Launches
 
 _KEPT = {}
-_COUNTS = {}  # (device, stream) -> zeros
-_SPARE = {}  # device -> zeros for graphs, and how many of them are given away
-
-
-def _counts(device, number):
-    """`number` zeros for a product on the current stream, which leaves zeros behind.
-
-    No other product may use them at the same time: those of a stream follow each other, but a captured graph can be
-    replayed on any stream, so that each product in it has some of its own.
-    """
-    number = triton.cdiv(number, 4) * 4  # what follows is aligned, too
-    if torch.cuda.is_current_stream_capturing():
-        spare, given = _SPARE.get(device, (None, 0))
-        if spare is None or given + number > len(spare):
-            return torch.zeros(number, dtype=torch.int32, device=device)  # by the graph, at every replay
-        _SPARE[device] = spare, given + number
-        return spare[given : given + number]
-    key = device, launch.stream(device.index)
-    if len(_COUNTS.get(key, ())) < number:
-        _COUNTS[key] = torch.zeros(max(number, 1024), dtype=torch.int32, device=device)
-        _SPARE.setdefault(device, (torch.zeros(2**16, dtype=torch.int32, device=device), 0))
-        torch.cuda.current_stream(device).synchronize()
-    return _COUNTS[key]
-
-
-def _scratch(device, parts, counts):
-    """Memory for the parts of a product that several programs share, and for their counts."""
-    return torch.empty(parts, dtype=torch.float32, device=device), _counts(device, counts)
 
 
 def _start(a, b, c):
@@ -477,7 +396,9 @@ def _start(a, b, c):
         how = all(views) and _hopper(M, N, K, processors)
         if how:
             return _on_hopper(a, b, c, views, *how)
-    return _plain(a, b, c, _tile(M, N, a.element_size(), capability, processors, shared))
+    # Else Triton loads single elements, through registers, in which the larger tiles of capability 9 find no room.
+    even = all(n % 16 == 0 for n in (K, N, max(a.stride()), max(b.stride())))
+    return _plain(a, b, c, _tile(M, N, a.element_size(), capability, even, processors, shared))
 
 
 def _plain(a, b, c, tile):
@@ -492,26 +413,14 @@ def _plain(a, b, c, tile):
 
 def _on_hopper(a, b, c, views, how, programs):
     """Start the kernel for Hopper, of matrices that the TMA reads by `views`."""
-    (M, K), N = a.shape, b.shape[1]
-    rows = how.m if how.turns else how.m // how.consumers
+    K, N = b.shape
     how = how._replace(keep=triton.cdiv(K, how.k) if how.keep else 0, a_t=views[0][0], b_t=views[1][0])
     tensors = (
         _described(a, (how.m, how.k), *views[0]),
         _described(b, (how.k, how.n), *views[1]),
-        _described(c, (rows, how.n // how.pieces), False, N),
+        _described(c, (how.m if how.keep else how.m // 2, how.n // 2), False, N),
     )
-    options = {"num_warps": 4, "maxnreg": _REGISTERS[how.resident], "launch_pdl": how.chain}
-    if how.split == 1:
-        return launch.start(_hopper_kernel, (programs,), tensors, (None, None, how), **options)
-    device, tiles = a.device, triton.cdiv(M, how.m) * triton.cdiv(N, how.n)
-    sizes = tiles * how.split * how.m * how.n, tiles * (how.m // rows)
-    started = launch.start(_hopper_kernel, (programs,), (*tensors, *_scratch(device, *sizes)), (how,), **options)
-
-    def again(*addresses):
-        parts, counts = _scratch(device, *sizes)
-        return started(*addresses, parts.data_ptr(), counts.data_ptr())
-
-    return started and again
+    return launch.start(_hopper_kernel, (programs,), tensors, (how,), num_warps=4, maxnreg=_REGISTERS)
 
 
 def _described(t, box, transposed, pitch):

@@ -57,11 +57,6 @@ class Pointer:
         assert self.memory[used].isnan().all() or not self.memory.is_floating_point(), "written twice"
         self.memory[used] = torch.as_tensor(value).expand_as(offset)[mask].to(self.memory.dtype)
 
-    def add(self, value):
-        before = self.memory[self.offset].item()
-        self.memory[self.offset] += value
-        return before
-
 
 class Memory:
     """A shared memory descriptor: a view of a tensor, or of a list of barriers."""
@@ -400,7 +395,6 @@ gl = SimpleNamespace(
     convert_layout=lambda x, layout, assert_trivial=False: x,
     load=Pointer.read,
     store=Pointer.write,
-    atomic_add=Pointer.add,
     allocate_shared_memory=allocate,
     warp_specialize=specialize,
     NVMMASharedLayout=SimpleNamespace(get_default_for=layout),
@@ -426,7 +420,7 @@ STANDINS = {
     "warpgroup_mma": warpgroup_mma,
     "warpgroup_mma_wait": warpgroup_mma_wait,
     "TensorDescriptor": Descriptor,
-    **dict.fromkeys(("fence_async_shared", "gdc_wait", "gdc_launch_dependents", "_barrier"), lambda: None),
+    "fence_async_shared": lambda: None,
 }
 
 

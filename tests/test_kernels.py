@@ -295,7 +295,8 @@ def test_matmul_of_views(view, device):
     check_matmul(a.t(), b)
 
 
-TILES = sorted({tile for row in MODULES["matmul"]._TILES.values() for tile in row})
+TABLES = MODULES["matmul"]._TILES, MODULES["matmul"]._TILES_OF_FEW_ROWS
+TILES = sorted({tile for table in TABLES for row in table.values() for tile in row})
 
 
 @pytest.fixture
@@ -320,7 +321,7 @@ def test_matmul_in_every_tile(tile, device, monkeypatch, matmul_module):
 def test_matmul_has_a_tile_for_any_gpu(capability, like):
     tile = MODULES["matmul"]._tile
     for itemsize in (2, 4):
-        assert tile(999, 999, itemsize, capability, 40, 65536) == tile(999, 999, itemsize, like, 40, 65536)
+        assert tile(999, 999, itemsize, capability, True, 40, 65536) == tile(999, 999, itemsize, like, True, 40, 65536)
 
 
 def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
@@ -334,28 +335,20 @@ def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
 HOW = MODULES["matmul"]._Hopper
 CUTS = {
     "halves of a tile": (HOW(16, 16, 16, 3), 3),
-    "in two pieces": (HOW(16, 32, 16, 4, pieces=2, group=2), 5),
+    "more stages than steps": (HOW(16, 32, 32, 9, group=2), 5),
     "more programs than tiles": (HOW(32, 32, 16, 2), 50),
-    "one consumer": (HOW(16, 16, 32, 2, consumers=1, group=1), 4),
-    "by turns": (HOW(16, 16, 16, 3, turns=True), 3),
-    "by turns, more stages than steps": (HOW(16, 32, 32, 9, turns=True, pieces=2), 2),
-    "by turns, one tile each": (HOW(16, 16, 16, 4, turns=True), 20),
-    "K in two": (HOW(32, 16, 16, 5, split=2), 4),
-    "K in three": (HOW(16, 16, 16, 2, consumers=1, split=3), 7),
-    "a part of B kept": (HOW(16, 32, 16, 3, group=0, keep=1), 6),
-    "a part of B kept, by turns": (HOW(16, 32, 16, 4, turns=True, pieces=2, group=0, keep=1), 4),
+    "a part of B kept": (HOW(16, 32, 16, 3, keep=1), 6),
+    "a part of B kept, more stages than steps": (HOW(16, 32, 32, 9, keep=1), 4),
+    "a part of B kept, one tile each": (HOW(16, 16, 16, 4, keep=1), 20),
 }
 
 
 def on_hopper(a, b, how, programs, seed=0):
     """The product by the kernel for Hopper, on a stand-in for Gluon."""
     module = gluon.load(MODULES["matmul"])
-    counts = torch.zeros(1000, dtype=torch.int32)
-    module._scratch = lambda device, parts, _: (torch.full((parts,), math.nan), counts)
     c = a.new_full((a.shape[0], b.shape[1]), math.nan)
     gluon.current.seed = seed
     module._on_hopper(a, b, c, [module._readable(t.shape, t.stride()) for t in (a, b)], how, programs)
-    assert not counts.any()
     return c
 
 
@@ -372,7 +365,6 @@ def test_matmul_for_hopper(cut, layout):
 @pytest.mark.parametrize("m, k, n", [(1, 8, 8), (1, 200, 72), (70, 8, 24), (257, 40, 104)])
 def test_matmul_for_hopper_of_odd_shapes(cut, m, k, n):
     how, programs = CUTS[cut]
-    how = how._replace(split=min(how.split, -(-k // how.k)))
     if how.keep:
         programs = -(-n // how.n)  # one to a column of tiles
     a, b = normal(m, k, dtype=HALF, device="cpu"), normal(k, n, dtype=HALF, device="cpu", seed=1)
@@ -396,14 +388,31 @@ def test_matmul_for_hopper_takes_what_the_tma_can_read():
         assert readable(shape, stride) is None
 
 
-@pytest.mark.parametrize("m, k, n, programs", [(4096, 4096, 4096, 132), (8192, 8192, 8192, 132), (16, 4096, 4096, 128)])
-def test_matmul_for_hopper_fills_the_gpu(m, k, n, programs):
-    assert MODULES["matmul"]._hopper(m, n, k, 132)[1] == programs
-
-
-def test_matmul_for_hopper_leaves_small_products_alone():
-    assert MODULES["matmul"]._hopper(512, 512, 512, 132) is None
-    assert MODULES["matmul"]._hopper(16, 64, 4096, 132) is None
+@pytest.mark.parametrize(
+    "m, k, n, way",
+    [
+        (8192, 8192, 8192, ((128, 256, 64, 4), 132)),
+        (2048, 2048, 2048, ((128, 256, 64, 4), 128)),
+        (4096, 256, 4096, ((64, 256, 64, 8), 128)),
+        (4096, 256, 65536, ((128, 256, 64, 4), 132)),  # where one program to a column of tiles is too many,
+        (4096, 256, 17152, ((128, 256, 64, 4), 132)),  # and here too few
+        (1024, 1024, 1024, (64, 128, 128, 4, 4)),
+        (512, 512, 512, (64, 32, 64, 4, 4)),
+        (1000, 1000, 1000, (64, 128, 64, 4, 4)),
+        (4095, 4095, 4095, (128, 256, 64, 8, 3)),
+        (64, 8192, 8192, (64, 64, 64, 4, 8)),
+        (64, 64, 65536, (64, 64, 64, 4, 8)),
+        (16, 4096, 4096, (64, 32, 128, 4, 6)),
+        (16, 4096, 16, (64, 32, 128, 4, 6)),
+        (1, 1, 1, (64, 32, 64, 4, 4)),
+    ],
+)
+def test_how_an_h200_takes_a_product(m, k, n, way, monkeypatch):
+    """A tile of the plain kernel, or one of the kernel for Hopper and the number of programs."""
+    module = MODULES["matmul"]
+    monkeypatch.setattr(module, "_plain", lambda a, b, c, tile: tile)
+    monkeypatch.setattr(module, "_on_hopper", lambda a, b, c, views, how, programs: (how[:4], programs))
+    assert module._start(*(torch.empty(s, dtype=HALF, device="meta") for s in ((m, k), (k, n), (m, n)))) == way
 
 
 def test_matmul_passes_infinities_and_nan(device):
@@ -763,57 +772,21 @@ def test_matmul_on_gpu(m, k, n, layout, dtype):
     check_matmul(a if layout[0] == "n" else a.t(), b if layout[1] == "n" else b.t())
 
 
-# As the table has it, and what else it may come to have.
-LARGE_CUTS = [
-    *(how for *_, how in MODULES["matmul"]._HOPPER if not how.keep),
-    HOW(128, 256, 64, 3),
-    HOW(256, 128, 64, 4, pieces=2),
-    HOW(128, 256, 32, 8, pieces=2),
-    HOW(128, 128, 64, 5, turns=True),
-    HOW(64, 32, 64, 8, consumers=1, chain=True),
-    HOW(128, 128, 64, 3, consumers=1, pieces=2, resident=2),
-    HOW(128, 128, 64, 5, split=3),
-]
-
-
 @mark_gpu
-@pytest.mark.parametrize("how", LARGE_CUTS)
+@pytest.mark.parametrize("how", [how for *_, how in MODULES["matmul"]._HOPPER])
+@pytest.mark.parametrize("k", [520, 256, 40])
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
-def test_matmul_for_hopper_on_gpu(how, layout, monkeypatch, matmul_module):
-    """Each program takes several tiles, or several programs share one; and again, to the same bits."""
+def test_matmul_for_hopper_on_gpu(how, k, layout, monkeypatch, matmul_module):
+    """Each program takes several tiles; and again, to the same bits."""
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("needs an H100 or H200")
-    fill = matmul_module._fill
-    monkeypatch.setattr(matmul_module, "_HOPPER", ((math.inf, math.inf, 0, how),))
-    processors = 13 if how.split == 1 else 1000
-    monkeypatch.setattr(matmul_module, "_fill", lambda how, m, n, k, _: fill(how, m, n, k, processors))
-    matmul_module._hopper.cache_clear()
-    a, b = normal(1000, 520, dtype=HALF, device="cuda"), normal(520, 776, dtype=HALF, device="cuda", seed=1)
+    if how.keep and k > 256:
+        pytest.skip("that much of B fits into no shared memory")
+    monkeypatch.setattr(matmul_module, "_hopper", lambda m, n, *_: (how, matmul_module._programs(how, m, n, 13)))
+    a, b = normal(1000, k, dtype=HALF, device="cuda"), normal(k, 776, dtype=HALF, device="cuda", seed=1)
     a, b = (t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True))
     check_matmul(a, b)
     assert torch.equal(matmul(a, b), matmul(a, b))
-    matmul_module._hopper.cache_clear()
-
-
-@mark_gpu
-def test_matmul_by_several_programs_in_graphs_and_streams():
-    """Where programs share a tile's K they count arrivals, which no other product may disturb."""
-    a, b = normal(16, 4096, dtype=HALF, device="cuda"), normal(4096, 4096, dtype=HALF, device="cuda", seed=1)
-    expected = matmul(a, b)
-    graphs = [torch.cuda.CUDAGraph() for _ in range(2)]
-    outs = []
-    for graph in graphs:
-        with torch.cuda.graph(graph):
-            outs += [matmul(a, b), matmul(a, b)]
-    streams = [torch.cuda.Stream() for _ in range(3)]
-    for _ in range(50):
-        for graph, stream in zip(graphs, streams[:2], strict=True):
-            with torch.cuda.stream(stream):
-                graph.replay()
-        with torch.cuda.stream(streams[2]):
-            outs[4:] = [matmul(a, b)]
-    torch.cuda.synchronize()
-    assert all(torch.equal(out, expected) for out in outs)
 
 
 @mark_gpu

@@ -21,7 +21,7 @@ def compute(kernel, x, way, programs, *others):
     rows, columns = x.shape
     x_row = x.stride(0)
     grid, numbers, constants = rowwise.ring_arguments(x, x_row, way, programs)
-    spare = 0 if constants[-3] else 16 // x.element_size() - 1  # what rows that are not aligned may read past the end
+    spare = 0 if constants[-2] else 16 // x.element_size() - 1  # what rows that are not aligned may read past the end
     storage = x.as_strided(((rows - 1) * x_row + columns,), (1,))
     y = torch.full((rows, columns), math.nan, dtype=x.dtype)
     getattr(standin, kernel)[grid](gluon.Pointer(storage, spare), *others[:2], y, *numbers, *others[2:], *constants)
