@@ -10,10 +10,8 @@ import math
 import re
 import statistics
 
-from scipy import stats
-
 from kernelbench.causes import UNEXPLAINED
-from kernelbench.statistics import CONFIDENCE
+from kernelbench.statistics import t_quantile
 from kernelbench.study import CONTROL, MEASURE_KEYS, TWIN, diagnosed, is_twin, without_arms
 from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE
 
@@ -410,7 +408,7 @@ def _noise(ops: dict, metrics: list[str]) -> dict:
                 for size, row in by_metric.get(metric, {}).items():
                     if row["ci_low"] is not None and row["n"] > 1:
                         half = math.log(row["ci_high"] / row["ci_low"]) / 2
-                        spread = half * math.sqrt(row["n"]) / float(stats.t.ppf((1 + CONFIDENCE) / 2, row["n"] - 1))
+                        spread = half * math.sqrt(row["n"]) / float(t_quantile(row["n"] - 1))
                         found.setdefault(mode, {}).setdefault(metric, {})[label, size] = spread
     return {mode: {m: _unsteady(cells) for m, cells in by.items()} for mode, by in found.items()}
 
