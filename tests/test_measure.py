@@ -32,6 +32,14 @@ SAMPLING = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    """Dynamo counts as in the fresh process that a job has, whatever other tests compiled in this one."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch._dynamo.utils.clear_compilation_metrics()
+
+
 @pytest.fixture
 def settings(monkeypatch):
     monkeypatch.setattr(machine, "present", lambda: ("cpu-x", "cpu", "X"))
@@ -79,8 +87,6 @@ def test_a_mode_that_skips_guards_does_so_once_it_is_compiled_and_is_right(setti
         set_stance(**given)
 
     monkeypatch.setattr(torch.compiler, "set_stance", recorded)
-    torch._dynamo.reset()  # What another test compiled is compiled again.
-    torch._dynamo.utils.counters.clear()
     try:
         entry = measure(settings("compile", run={"runner": "compile", "skip_guards": True}))
     finally:

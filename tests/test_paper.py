@@ -33,6 +33,7 @@ REPEATS = STUDY["repeats"]
 COVERAGE = coverage.table(STUDY, draws=100)
 GPUS = len(json.loads((RECORDED / "environment.json").read_text(encoding="utf-8"))["gpu_uuids"])
 AT_ONCE = json.loads((RECORDED / "summary.json").read_text(encoding="utf-8"))["jobs"]["at_once"]
+WINDOW = STUDY["sampling"]["warmup_window"]
 BLOCKS = math.ceil(REPEATS / AT_ONCE)
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}pt" height="{1}pt"><rect width="9" height="9"/></svg>'
 # Width and height of each figure, in points, as large as they come.
@@ -366,7 +367,7 @@ def is_mean(row: dict) -> bool:
         ("as recorded", "`torch.compile` in its default mode is a free speedup for none of the 4 operations"),
         ("as recorded", "No other mode of `torch.compile` was measured on the NVIDIA H200."),
         ("as recorded", "The study of the NVIDIA H200 is repeated on such a machine by"),
-        ("as recorded", "Warm-up goes on until the medians of three windows of 10 calls agree within 2\u00a0%"),
+        ("as recorded", f"three windows of {WINDOW} calls, or of fewer slow ones, agree within 2\u00a0%"),
         ("all faster", "`torch.compile` in its default mode is a free speedup for all 4 operations"),
         (
             "six modes",
