@@ -54,6 +54,10 @@ CASES = [
 ]
 
 
+# Bytes of registers spilled by ways that a sweep found faster than the best that spills none.
+SPILLED = {"sm_90 layer_norm 131072": 24}
+
+
 def name(gpu, op, size, dtype):
     return f"sm_{gpu} {op} {size} {dtype}"
 
@@ -280,7 +284,7 @@ def test_wide_rows_wait_in_shared_memory(built, case):
 def test_no_register_is_spilled(built, case):
     if built[case]["stack"] is None:
         pytest.skip("this Triton brings no cuobjdump")
-    assert built[case]["stack"] == 0
+    assert built[case]["stack"] <= SPILLED.get(" ".join(case.split()[:3]), 0)
 
 
 @cases(dtypes=ALL)
