@@ -32,13 +32,13 @@ _WAYS = {
         (128, Rows(32, 64, 4)),
         (511, Rows(8, 128, 4)),
         (512, Rows(4, 256, 4)),
-        (1024, Rows(8, 128, 4)),
-        (2048, Rows(4, 256, 4)),
-        (8192, Rows(1, 1024, 4)),
-        (16384, Rows(1, 16384, 16, 3, 1)),
-        (32768, Ring(4096, 3, 6, 8, 4)),
+        (1024, Rows(2, 1024, 4)),
+        (4096, Rows(1, 1024, 4)),
+        (8192, Rows(1, 4096, 16, 32)),
+        (16384, Rows(1, 2048, 8, 80)),
+        (32768, Rows(1, 4096, 16, 64)),
         (65535, Ring(4096, 0, 14, 8, 2)),
-        (65536, Ring(8192, 4, 7, 16, 2)),
+        (65536, Rows(1, 8192, 32, 64)),
         (131071, Ring(4096, 5, 28, 16, 1)),
         (131072, Ring(8192, 3, 14, 32, 1)),
         (_ANY, Online(8192, 16, 4, 1)),
@@ -70,25 +70,15 @@ _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
 
 
-@triton.jit
-def _affine(w_ptr, b_ptr, columns, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr):
-    # As if each row had its own, so that every thread loads just those that it needs.
-    column = tl.arange(0, SPAN)[None, :] + tl.zeros([ROWS, SPAN], tl.int32)
-    weights = ()
-    biases = ()
-    for i in tl.static_range(PARTS):
-        mask = column < columns - i * SPAN
-        weights += (tl.load(w_ptr + i * SPAN + column, mask=mask, other=0.0),)
-        biases += (tl.load(b_ptr + i * SPAN + column, mask=mask, other=0.0),)
-    return weights, biases
-
-
-@triton.jit
-def _rows(
-    x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr,
+@triton.jit(do_not_specialize=["rows", "columns", "x_row"])
+def _rows_kernel(
+    x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
+    GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    row = tl.arange(0, ROWS)[:, None] + lot * tl.full([], ROWS, tl.int64)
+    # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
+    columns = columns * GRAIN
+    x_row = x_row.to(tl.int64) * GRAIN
+    row = tl.arange(0, ROWS)[:, None] + tl.program_id(0) * tl.full([], ROWS, tl.int64)
     column = tl.arange(0, SPAN)[None, :]
     inside = row < rows
     x_ptr += row * x_row
@@ -96,42 +86,32 @@ def _rows(
     # A thread gets the same columns of every part, so what is done to whole parts needs no other thread.
     parts = ()
     for i in tl.static_range(PARTS):
-        mask = inside & (column < columns - i * SPAN)
-        x = tl.load(x_ptr + i * SPAN + column, mask=mask, other=0.0)
-        parts += (x.to(tl.float32),)
-    total = parts[0]
+        mask = None if EVEN else inside & (column < columns - i * SPAN)
+        parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=None if EVEN else 0.0),)
+    total = parts[0].to(tl.float32)
     for i in tl.static_range(1, PARTS):
-        total += parts[i]
+        total += parts[i].to(tl.float32)
     # Rounded to nearest: plain division is 2 units off, which counts where the mean is large.
     mean = tl.div_rn(tl.sum(total, axis=1), columns * 1.0)[:, None]
     squares = tl.zeros([ROWS, SPAN], tl.float32)
-    centred = ()
+    again = ()
     for i in tl.static_range(PARTS):
-        centred += (tl.where(column < columns - i * SPAN, parts[i] - mean, 0.0),)
-        squares += centred[i] * centred[i]
+        again += (rowwise.anew(parts[i]),)
+        centred = again[i].to(tl.float32) - mean
+        if not EVEN:
+            centred = tl.where(column < columns - i * SPAN, centred, 0.0)
+        squares += centred * centred
     scale = tl.rsqrt(tl.sum(squares, axis=1) / columns + eps)[:, None]
+    # As if each row had its own weight and bias, so that every thread loads just those that it needs; and only now, so
+    # that they take no registers before. By then they lie in the first cache, where other programs left them.
+    column += tl.zeros([ROWS, SPAN], tl.int32)
     for i in tl.static_range(PARTS):
-        y = centred[i] * scale * weights[i].to(tl.float32) + biases[i].to(tl.float32)
-        mask = inside & (column < columns - i * SPAN)
+        mask = None if EVEN else column < columns - i * SPAN
+        w = tl.load(w_ptr + i * SPAN + column, mask=mask, other=None if EVEN else 0.0)
+        b = tl.load(b_ptr + i * SPAN + column, mask=mask, other=None if EVEN else 0.0)
+        y = (rowwise.anew(again[i]).to(tl.float32) - mean) * scale * w.to(tl.float32) + b.to(tl.float32)
+        mask = None if EVEN else inside & mask
         tl.store(y_ptr + i * SPAN + column, y.to(y_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit(do_not_specialize=["rows", "columns", "x_row"])
-def _rows_kernel(
-    x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
-    GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
-    columns = columns * GRAIN
-    x_row = x_row.to(tl.int64) * GRAIN
-    # Asked for before the reductions, so that they arrive while those run; kept for all rows to come.
-    weights, biases = _affine(w_ptr, b_ptr, columns, ROWS, PARTS, SPAN)
-    if STAGES:
-        for lot in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
-            _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN)
-    else:
-        lot = tl.program_id(0)
-        _rows(x_ptr, y_ptr, weights, biases, lot, rows, columns, x_row, eps, ROWS, PARTS, SPAN)
 
 
 @triton.jit
@@ -187,14 +167,14 @@ def _start(flat, x_row, weight, bias, y, eps, way=None):
         way = rowwise.choose(ways, flat.shape[1], rowwise.can_ring(flat, x_row))
     if isinstance(way, Rows):
         kernel = _rows_kernel
-        grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way, processors)
+        grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way)
     elif isinstance(way, Ring):
         kernel = ring.layer_norm_kernel
         grid, numbers, constants = rowwise.ring_arguments(flat, x_row, way, processors)
     else:
         kernel = _online_kernel
         grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
-    return launch.start(kernel, grid, (flat, weight, bias, y), (*numbers, eps, *constants), num_warps=way.warps)
+    return launch.start(kernel, grid, (flat, weight, bias, y), (*numbers, eps, *constants), **rowwise.options(way))
 
 
 def _check(x, weight, bias, eps):

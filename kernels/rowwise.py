@@ -7,23 +7,37 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import torch
+import triton
+import triton.language as tl
 from triton import knobs
 
 _GRAIN = 16  # bytes that a thread should load at a time
+_PTX = tl.constexpr(not knobs.runtime.interpret and torch.version.hip is None)
+
+
+@triton.jit
+def anew(x):
+    """The same numbers, of which the compiler does not know that they are.
+
+    Else what it has converted to 32 bits for one pass over a row it keeps for the next, in twice the registers.
+    """
+    if _PTX and x.dtype.primitive_bitwidth == 16:
+        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=x.dtype, is_pure=False, pack=2)
+    else:
+        return x
 
 
 class Rows(NamedTuple):
-    """Rows in registers, `rows` of them at a time, cut into parts of `span` columns.
+    """Rows in registers, a program for each `rows` of them, cut into parts of `span` columns.
 
-    With `stages` each of `programs` programs per multiprocessor takes one lot after another and has the next
-    `stages` - 1 copied to shared memory meanwhile; without, every lot has a program.
+    Up to `registers` per thread are used, as many as the compiler likes if that is 0: fewer let more programs be on a
+    multiprocessor, and so more rows be on their way to it.
     """
 
     rows: int
     span: int
     warps: int
-    stages: int = 0
-    programs: int = 0
+    registers: int = 0
 
 
 class Ring(NamedTuple):
@@ -90,14 +104,19 @@ def can_ring(flat: torch.Tensor, x_row: int) -> bool:
     return follow and flat.data_ptr() % 16 == 0 and not knobs.runtime.interpret
 
 
-def rows_arguments(flat, x_row: int, way: Rows, processors: int) -> tuple[tuple, tuple, tuple]:
+def options(way) -> dict:
+    """The options with which a way's kernel is compiled."""
+    most = way.registers if isinstance(way, Rows) else 0
+    return {"num_warps": way.warps} | ({"maxnreg": most} if most else {})
+
+
+def rows_arguments(flat, x_row: int, way: Rows) -> tuple[tuple, tuple, tuple]:
     """Grid and arguments of a kernel for Rows: the numbers, and the constants."""
     rows, columns = flat.shape
-    lots = -(-rows // way.rows)
-    grid = (min(lots, processors * way.programs) if way.stages else lots,)
     unit = grain(flat.element_size(), columns, x_row)
-    constants = (unit, way.rows, -(-columns // way.span), way.span, way.stages)
-    return grid, (rows, columns // unit, x_row // unit), constants
+    even = rows % way.rows == 0 and columns % way.span == 0
+    constants = (unit, way.rows, -(-columns // way.span), way.span, even)
+    return (-(-rows // way.rows),), (rows, columns // unit, x_row // unit), constants
 
 
 def online_arguments(flat, x_row: int, way: Online, processors: int) -> tuple[tuple, tuple, tuple]:

@@ -38,9 +38,9 @@ _WAYS = {
         (8191, Rows(1, 1024, 4)),
         (8192, Rows(1, 4096, 16)),
         (16384, Rows(1, 2048, 8)),
-        (32768, Rows(1, 8192, 32, 3, 1)),
+        (32768, Rows(1, 4096, 16)),
         (65535, Ring(4096, 0, 14, 8, 2)),
-        (65536, Ring(8192, 3, 7, 16, 2)),
+        (65536, Rows(1, 8192, 32)),
         (131071, Ring(8192, 4, 14, 16, 1)),
         (131072, Ring(16384, 2, 7, 16, 1)),
         (_ANY, Online(16384, 32, 4, 1)),
@@ -85,12 +85,15 @@ def _exp2(x):
         return tl.exp2(x)
 
 
-@triton.jit
-def _rows(
-    x_ptr, y_ptr, lot, rows, columns, x_row,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr,
+@triton.jit(do_not_specialize=["rows", "columns", "x_row"])
+def _rows_kernel(
+    x_ptr, y_ptr, rows, columns, x_row,
+    GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    row = tl.arange(0, ROWS)[:, None] + lot * tl.full([], ROWS, tl.int64)
+    # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
+    columns = columns * GRAIN
+    x_row = x_row.to(tl.int64) * GRAIN
+    row = tl.arange(0, ROWS)[:, None] + tl.program_id(0) * tl.full([], ROWS, tl.int64)
     column = tl.arange(0, SPAN)[None, :]
     inside = row < rows
     x_ptr += row * x_row
@@ -98,40 +101,24 @@ def _rows(
     # A thread gets the same columns of every part, so what is done to whole parts needs no other thread.
     parts = ()
     for i in tl.static_range(PARTS):
-        mask = inside & (column < columns - i * SPAN)
-        x = tl.load(x_ptr + i * SPAN + column, mask=mask, other=-float("inf"))
-        parts += (x.to(tl.float32),)
-    top = parts[0]
+        mask = None if EVEN else inside & (column < columns - i * SPAN)
+        parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=None if EVEN else -float("inf")),)
+    top = parts[0].to(tl.float32)
     for i in tl.static_range(1, PARTS):
-        top = tl.maximum(top, parts[i])
+        top = tl.maximum(top, parts[i].to(tl.float32))
     # No guard against inf - inf: a row of -inf, or one with +inf or NaN, is NaN in torch too.
     top = tl.max(top, axis=1)[:, None]
-    powers = ()
+    # Powers are computed twice: to keep them in 32 bits would take the registers of a row more.
+    total = tl.zeros([ROWS, SPAN], tl.float32)
+    again = ()
     for i in tl.static_range(PARTS):
-        powers += (_exp2((parts[i] - top) * _LOG2E),)
-    total = powers[0]
-    for i in tl.static_range(1, PARTS):
-        total += powers[i]
+        again += (rowwise.anew(parts[i]),)
+        total += _exp2((again[i].to(tl.float32) - top) * _LOG2E)
     scale = (1.0 / tl.sum(total, axis=1))[:, None]
     for i in tl.static_range(PARTS):
-        y = (powers[i] * scale).to(y_ptr.dtype.element_ty)
-        mask = inside & (column < columns - i * SPAN)
-        tl.store(y_ptr + i * SPAN + column, y, mask=mask)
-
-
-@triton.jit(do_not_specialize=["rows", "columns", "x_row"])
-def _rows_kernel(
-    x_ptr, y_ptr, rows, columns, x_row,
-    GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
-    columns = columns * GRAIN
-    x_row = x_row.to(tl.int64) * GRAIN
-    if STAGES:
-        for lot in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
-            _rows(x_ptr, y_ptr, lot, rows, columns, x_row, ROWS, PARTS, SPAN)
-    else:
-        _rows(x_ptr, y_ptr, tl.program_id(0), rows, columns, x_row, ROWS, PARTS, SPAN)
+        y = _exp2((rowwise.anew(again[i]).to(tl.float32) - top) * _LOG2E) * scale
+        mask = None if EVEN else inside & (column < columns - i * SPAN)
+        tl.store(y_ptr + i * SPAN + column, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -180,14 +167,14 @@ def _start(flat, x_row, y, way=None):
         way = rowwise.choose(ways, flat.shape[1], rowwise.can_ring(flat, x_row))
     if isinstance(way, Rows):
         kernel = _rows_kernel
-        grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way, processors)
+        grid, numbers, constants = rowwise.rows_arguments(flat, x_row, way)
     elif isinstance(way, Ring):
         kernel = ring.softmax_kernel
         grid, numbers, constants = rowwise.ring_arguments(flat, x_row, way, processors)
     else:
         kernel = _online_kernel
         grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
-    return launch.start(kernel, grid, (flat, y), numbers + constants, num_warps=way.warps)
+    return launch.start(kernel, grid, (flat, y), numbers + constants, **rowwise.options(way))
 
 
 def _check(x):
