@@ -717,7 +717,8 @@ def test_kept_launches_follow_values_addresses_streams_and_devices(op):
 
     def same(inputs, out=None):
         out = call(*inputs) if out is None else out
-        assert distance(out, eager(*inputs).double()) <= 4 * UNIT[HALF]
+        # In float64: eager's attention of 16-bit tensors that are no multiple of 16 bytes is off by an element.
+        assert distance(out, eager(*[t.double() for t in inputs])) <= 2 * UNIT[HALF]
 
     MODULES[op]._KEPT.clear()
     for seed in range(3):
