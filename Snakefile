@@ -17,9 +17,9 @@ from pathlib import Path
 
 from kernelbench import disk, progress, start
 from kernelbench.artefacts import ARTEFACTS
-from kernelbench.figures import FIGURES
+from kernelbench.figures import FIGURES, shown
 from kernelbench.lanes import Lanes, environment
-from kernelbench.study import Study, refuse_duplicates
+from kernelbench.study import AGAIN, Study, refuse_duplicates
 
 disk.require_writable()
 
@@ -44,6 +44,11 @@ for name in lanes.resources():
 os.environ |= environment(study.device) | {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
+recorded_figures = [
+    f"{directory}/figures/{figure}.svg"
+    for directory, figures in zip(recorded, shown(study.recorded_studies()), strict=True)
+    for figure in figures
+]
 
 
 report: "workflow/report/workflow.rst"

@@ -1,7 +1,8 @@
 """Hand-written Triton kernels, one file per operation, forward only.
 
-Each file stands alone and needs nothing but torch and triton, so it can be lifted into a model.
-The names below are the functions; the modules of the same name hold the kernels behind them.
+They need nothing but torch and triton, so they can be lifted into a model: an operation's file with those it imports
+from here. launch.py starts the kernels of all; rowwise.py and ring.py serve softmax and layer_norm, attention_hopper.py
+serves attention. The names below are the functions; the modules of the same name hold the kernels behind them.
 """
 
 from kernels.attention import attention

@@ -1,5 +1,6 @@
 """Scaled dot-product attention, softmax(q k^T * scale) v, forward only.
 
+On Hopper, `attention_hopper.py` takes the shapes it has a tile for. The kernel here takes all others, anywhere:
 FlashAttention (Dao et al., 2022, arXiv:2205.14135) in the order of FlashAttention-2 (Dao, 2023,
 arXiv:2307.08691): a program owns a tile of queries and walks over the keys, so the matrix of scores
 never leaves the chip. Maximum and sum of a row of scores are kept as in the online softmax of
@@ -10,11 +11,12 @@ of the sequence cuts.
 """
 
 import math
-from functools import cache
 
 import torch
 import triton
 import triton.language as tl
+
+from kernels import attention_hopper, launch
 
 # (are tensor cores used?, head_dim) -> (queries per program, keys per step, warps, stages).
 # Without tensor cores registers bound the tiles.
@@ -114,13 +116,7 @@ def _attention_kernel(
 _INTERPRETED = not isinstance(_attention_kernel, triton.JITFunction)  # TRITON_INTERPRET=1
 
 
-@cache
-def _capability(device):
-    """Major compute capability of a CUDA device; that of an H200 on a CPU."""
-    return torch.cuda.get_device_capability(device)[0] if device.type == "cuda" else 9
-
-
-def _check(q, k, v, causal):
+def _check(q, k, v, causal, scale):
     for name, t in (("q", q), ("k", k), ("v", v)):
         if not isinstance(t, torch.Tensor):
             raise TypeError(f"{name} is a {type(t).__name__}; it must be a torch.Tensor")
@@ -146,6 +142,74 @@ def _check(q, k, v, causal):
             raise ValueError(f"{name} has shape {shape}; for this q and k it must be {want}")
     if causal and k.shape[2] != q.shape[2]:
         raise ValueError(f"k has {k.shape[2]} keys; causal needs as many as queries, {q.shape[2]}")
+    if scale is not None and not math.isfinite(scale):
+        raise ValueError(f"scale is {scale}; it must be finite")
+
+
+_KEPT = {}
+
+
+def _start(q, k, v, o, causal, scale):
+    """Start the kernel that suits the GPU and the tensors. Returns what launch.start does."""
+    capability = launch.limits(q.device)[0]
+    if capability == 9 and q.device.type != "cpu" and attention_hopper.reads(q, k, v, causal):
+        return attention_hopper.start(q, k, v, o, causal, scale)
+    batch, heads, queries, head_dim = q.shape
+    keys = k.shape[2]
+    # No tensor core is IEEE float32, and Triton uses none before compute capability 8.
+    block_q, block_k, warps, stages = _TILES[q.element_size() == 2 and capability >= 8, head_dim]
+    grid = (triton.cdiv(queries, block_q) * batch * heads,)
+    numbers = (heads, queries, keys, scale, *q.stride(), *k.stride(), *v.stride())
+    constants = (head_dim, block_q, block_k, causal, keys % block_k == 0)
+    return launch.start(_attention_kernel, grid, (q, k, v, o), numbers + constants, num_warps=warps, num_stages=stages)
+
+
+def _key(q, k, v, causal, scale):
+    """What a kept launch depends on, or None where none is kept."""
+    plain = launch.PLAIN
+    if type(q) not in plain or type(k) not in plain or type(v) not in plain:
+        return None
+    if (q.requires_grad or k.requires_grad or v.requires_grad) and torch.is_grad_enabled():
+        return None
+    device = q.device
+    if k.device != device or v.device != device:
+        return None
+    shapes = q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride()
+    return *shapes, q.dtype, k.dtype, v.dtype, device, causal, scale
+
+
+def _attention(q, k, v, causal, scale):
+    again = _KEPT.get(_key(q, k, v, causal, scale))
+    if again is not None:
+        o = torch.empty_like(q, memory_format=torch.contiguous_format)
+        if again(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()):
+            return o
+    return _anew(q, k, v, causal, scale)
+
+
+def _anew(q, k, v, causal, scale):
+    """attention() without a look at what was done before."""
+    o = _empty(q, k, v, causal, scale)
+    if q.numel() == 0 or k.shape[2] == 0:
+        return o.zero_()
+    factor = q.shape[3] ** -0.5 if scale is None else scale
+    if factor > 0:
+        again = _start(q, k, v, o, bool(causal), factor * math.log2(math.e))
+        launch.keep(_KEPT, _key(q, k, v, causal, scale), again)
+    else:
+        # The kernel scales the maximum of a row of scores, which needs a positive factor.
+        q, factor = (-q, -factor) if factor < 0 else (q * 0, 1.0)
+        _start(q, k, v, o, bool(causal), factor * math.log2(math.e))
+    return o
+
+
+def _empty(q, k, v, causal, scale):
+    _check(q, k, v, causal, scale)
+    return torch.empty(q.shape, dtype=q.dtype, device=q.device)
+
+
+_SCHEMA = "attention(Tensor q, Tensor k, Tensor v, bool causal, float? scale) -> Tensor"
+_OPERATOR = launch.operator(_SCHEMA, _attention, _empty)
 
 
 def attention(
@@ -164,31 +228,11 @@ def attention(
 
     Returns a new contiguous tensor of the shape and dtype of `q`; zeros if there are no keys.
 
+    Under torch.compile and for subclasses of tensors it is the operator `kernelbench::attention`.
+
     Raises TypeError if an argument is no tensor, or the dtypes differ or are others; ValueError if
     a shape or device does not fit, `scale` is not finite, or a tensor requires grad while grad mode
     is on.
     """
-    _check(q, k, v, causal)
-    batch, heads, queries, head_dim = q.shape
-    keys = k.shape[2]
-    scale = head_dim**-0.5 if scale is None else scale
-    if not math.isfinite(scale):
-        raise ValueError(f"scale is {scale}; it must be finite")
-    if q.numel() == 0 or keys == 0:
-        return torch.zeros(q.shape, dtype=q.dtype, device=q.device)
-    if scale <= 0:
-        # The kernel scales the maximum of a row of scores, which needs a positive factor.
-        q, scale = (-q, -scale) if scale < 0 else (q * 0, 1.0)
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    # No tensor core is IEEE float32, and Triton uses none before compute capability 8.
-    tensor_cores = q.element_size() == 2 and _capability(q.device) >= 8
-    block_q, block_k, warps, stages = _TILES[tensor_cores, head_dim]
-    grid = (triton.cdiv(queries, block_q) * batch * heads,)
-    with torch.cuda.device_of(q):
-        _attention_kernel[grid](
-            q, k, v, o, heads, queries, keys, scale * math.log2(math.e),
-            *q.stride(), *k.stride(), *v.stride(),
-            head_dim, block_q, block_k, bool(causal), keys % block_k == 0,
-            num_warps=warps, num_stages=stages,
-        )  # fmt: skip
-    return o
+    call = _OPERATOR if launch.watched(q, k, v) else _attention
+    return call(q, k, v, causal, scale)

@@ -54,7 +54,7 @@ def _entry(study: Study, job, place: int, time: float) -> dict:
         "reason": "",
         "settings": study.settings(job),
         "place": place,
-        "started": f"2026-01-01T00:00:{place:02d}+00:00",
+        "started": f"2026-01-01T00:{place // 60:02d}:{place % 60:02d}+00:00",
         "seconds": {"wall": 1.0},
         "suspect": [],
         "samples": {

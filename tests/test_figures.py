@@ -276,3 +276,12 @@ def test_repeats_in_two_peaks_are_dots_without_an_interval():
 
     assert drawn(before)[0] == [] and drawn(after)[0] == [[1.1, 1.12, 1.4, 1.41]]
     assert drawn(after)[1] == drawn(before)[1] - 1
+
+
+def test_a_paper_shows_of_studies_of_itself_only_what_its_sections_have():
+    load = lambda name: yaml.safe_load((ROOT / "workflow" / "studies" / f"{name}.yaml").read_text(encoding="utf-8"))  # noqa: E731
+    machine, start, protocol = document()["study"], load("start"), load("protocol")
+    again = {**machine, "machine": "h200-verify"}
+    assert figures.shown([machine, start, protocol, again]) == [list(figures.FIGURES), [], ["trace"], []]
+    assert figures.shown([load("kernels"), machine])[0] == ["roofline"]
+    assert figures.shown([start]) == [list(figures.FIGURES)], "it stands for its machine"

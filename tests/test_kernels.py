@@ -6,12 +6,15 @@ On the GPU: `pytest -m gpu`, which takes the study's shapes as well.
 import importlib
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 pytest.importorskip("triton")
+
+import gluon
 
 CUDA = torch.cuda.is_available()
 
@@ -292,24 +295,124 @@ def test_matmul_of_views(view, device):
     check_matmul(a.t(), b)
 
 
-TILES = sorted({tile for row in MODULES["matmul"]._TILES.values() for tile in row})
+TABLES = MODULES["matmul"]._TILES, MODULES["matmul"]._TILES_OF_FEW_ROWS
+TILES = sorted({tile for table in TABLES for row in table.values() for tile in row})
+
+
+@pytest.fixture
+def matmul_module():
+    """The module, which forgets before and after how it took a shape."""
+    module = MODULES["matmul"]
+    module._KEPT.clear()
+    yield module
+    module._KEPT.clear()
 
 
 @pytest.mark.parametrize("tile", TILES)
-def test_matmul_in_every_tile(tile, device, monkeypatch):
-    module = MODULES["matmul"]
+def test_matmul_in_every_tile(tile, device, monkeypatch, matmul_module):
     if device == "cuda" and torch.cuda.get_device_capability()[0] < 9:
         pytest.skip("the largest tiles need the shared memory of an H100 or H200")
-    monkeypatch.setattr(module, "_tile", lambda *_: tile)
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: tile)
     a = normal(tile[0] + 3, 2 * tile[2] + 1, dtype=HALF, device=device)
     check_matmul(a, normal(2 * tile[2] + 1, tile[1] + 5, dtype=HALF, device=device, seed=1))
 
 
-def test_matmul_groups_cover_every_tile(device, monkeypatch):
+@pytest.mark.parametrize("capability, like", [(6, 7), (10, 8), (12, 8), (99, 8)])
+def test_matmul_has_a_tile_for_any_gpu(capability, like):
+    tile = MODULES["matmul"]._tile
+    for itemsize in (2, 4):
+        assert tile(999, 999, itemsize, capability, True, 40, 65536) == tile(999, 999, itemsize, like, True, 40, 65536)
+
+
+def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
     """More rows of tiles than a group, not a multiple of it."""
-    monkeypatch.setattr(MODULES["matmul"], "_tile", lambda *_: (16, 16, 16, 4, 2))
+    monkeypatch.setattr(matmul_module, "_tile", lambda *_: (16, 16, 16, 4, 2))
     a = normal(11 * 16, 16, dtype=HALF, device=device)
     check_matmul(a, normal(16, 3 * 16 - 1, dtype=HALF, device=device, seed=1))
+
+
+# How the kernel for Hopper may cut a product up, in small, and the number of programs.
+HOW = MODULES["matmul"]._Hopper
+CUTS = {
+    "halves of a tile": (HOW(16, 16, 16, 3), 3),
+    "more stages than steps": (HOW(16, 32, 32, 9, group=2), 5),
+    "more programs than tiles": (HOW(32, 32, 16, 2), 50),
+    "a part of B kept": (HOW(16, 32, 16, 3, keep=1), 6),
+    "a part of B kept, more stages than steps": (HOW(16, 32, 32, 9, keep=1), 4),
+    "a part of B kept, one tile each": (HOW(16, 16, 16, 4, keep=1), 20),
+}
+
+
+def on_hopper(a, b, how, programs, seed=0):
+    """The product by the kernel for Hopper, on a stand-in for Gluon."""
+    module = gluon.load(MODULES["matmul"])
+    c = a.new_full((a.shape[0], b.shape[1]), math.nan)
+    gluon.current.seed = seed
+    module._on_hopper(a, b, c, [module._readable(t.shape, t.stride()) for t in (a, b)], how, programs)
+    return c
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper(cut, layout):
+    a, b = normal(72, 120, dtype=HALF, device="cpu"), normal(120, 64, dtype=HALF, device="cpu", seed=1)
+    seen = [t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True)]
+    out = on_hopper(*seen, *CUTS[cut])
+    assert distance(out, a.double() @ b.double()) <= UNIT[HALF]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("m, k, n", [(1, 8, 8), (1, 200, 72), (70, 8, 24), (257, 40, 104)])
+def test_matmul_for_hopper_of_odd_shapes(cut, m, k, n):
+    how, programs = CUTS[cut]
+    if how.keep:
+        programs = -(-n // how.n)  # one to a column of tiles
+    a, b = normal(m, k, dtype=HALF, device="cpu"), normal(k, n, dtype=HALF, device="cpu", seed=1)
+    assert distance(on_hopper(a, b, how, programs), a.double() @ b.double()) <= UNIT[HALF]
+
+
+def test_matmul_for_hopper_takes_what_the_tma_can_read():
+    readable = MODULES["matmul"]._readable
+    assert readable((40, 24), (24, 1)) == (False, 24)
+    assert readable((24, 40), (1, 24)) == (True, 24)
+    assert readable((40, 20), (24, 1)) == (False, 24)
+    assert readable((1, 20), (7, 1)) == (False, 24)
+    assert readable((20, 1), (1, 5)) == (True, 24)
+    for shape, stride in [
+        ((40, 20), (20, 1)),  # rows that do not begin at 16 bytes
+        ((40, 24), (48, 2)),
+        ((40, 24), (0, 1)),
+        ((40, 24), (8, 1)),  # rows that overlap
+        ((40, 24), (1, 0)),
+    ]:
+        assert readable(shape, stride) is None
+
+
+@pytest.mark.parametrize(
+    "m, k, n, way",
+    [
+        (8192, 8192, 8192, ((128, 256, 64, 4), 132)),
+        (2048, 2048, 2048, ((128, 256, 64, 4), 128)),
+        (4096, 256, 4096, ((64, 256, 64, 8), 128)),
+        (4096, 256, 65536, ((128, 256, 64, 4), 132)),  # where one program to a column of tiles is too many,
+        (4096, 256, 17152, ((128, 256, 64, 4), 132)),  # and here too few
+        (1024, 1024, 1024, (64, 128, 128, 4, 4)),
+        (512, 512, 512, (64, 32, 64, 4, 4)),
+        (1000, 1000, 1000, (64, 128, 64, 4, 4)),
+        (4095, 4095, 4095, (128, 256, 64, 8, 3)),
+        (64, 8192, 8192, (64, 64, 64, 4, 8)),
+        (64, 64, 65536, (64, 64, 64, 4, 8)),
+        (16, 4096, 4096, (64, 32, 128, 4, 6)),
+        (16, 4096, 16, (64, 32, 128, 4, 6)),
+        (1, 1, 1, (64, 32, 64, 4, 4)),
+    ],
+)
+def test_how_an_h200_takes_a_product(m, k, n, way, monkeypatch):
+    """A tile of the plain kernel, or one of the kernel for Hopper and the number of programs."""
+    module = MODULES["matmul"]
+    monkeypatch.setattr(module, "_plain", lambda a, b, c, tile: tile)
+    monkeypatch.setattr(module, "_on_hopper", lambda a, b, c, views, how, programs: (how[:4], programs))
+    assert module._start(*(torch.empty(s, dtype=HALF, device="meta") for s in ((m, k), (k, n), (m, n)))) == way
 
 
 def test_matmul_passes_infinities_and_nan(device):
@@ -549,7 +652,11 @@ def mark_gpu(test):
         (8192, 16384),
         (8192, 32768),
         (8192, 65536),
+        (1100, 131072),
+        (200, 262144),
         (1000, 50257),
+        (1000, 40000),
+        (300, 100003),
         (100003, 31),
     ],
 )
@@ -568,13 +675,77 @@ def test_softmax_on_gpu(shape, dtype):
         (16384, 4096),
         (16384, 8192),
         (1000, 16384),
+        (1000, 32768),
+        (1000, 65536),
+        (300, 131072),
+        (200, 262144),
         (1000, 50257),
+        (300, 100003),
         (100003, 31),
     ],
 )
 def test_layer_norm_on_gpu(shape, dtype):
     x = normal(*shape, dtype=dtype, device="cuda")
     check_layer_norm(x, *affine(shape[1], dtype, "cuda"))
+
+
+@mark_gpu
+@pytest.mark.parametrize("columns", [33000, 65536, 131072])
+@pytest.mark.parametrize("gap", [16, 1])
+def test_wide_rows_with_gaps_on_gpu(columns, gap, dtype):
+    x = normal(300, columns + gap, dtype=dtype, device="cuda")[:, :columns]
+    check_softmax(x)
+    check_layer_norm(x, *affine(columns, dtype, "cuda"))
+
+
+# op -> shapes that take the kernel for Hopper where there is one, and what eager calls.
+USUAL = {
+    "softmax": ([(64, 1024)], lambda x: torch.softmax(x, -1)),
+    "layer_norm": ([(64, 1024), (1024,), (1024,)], lambda x, w, b: F.layer_norm(x, w.shape, w, b)),
+    "matmul": ([(2048, 2048)] * 2, torch.mm),
+    "attention": ([(2, 8, 512, 64)] * 3, F.scaled_dot_product_attention),
+}
+
+
+@mark_gpu
+@pytest.mark.parametrize("op", MODULES)
+def test_kept_launches_follow_values_addresses_streams_and_devices(op):
+    call, (shapes, eager) = getattr(MODULES[op], op), USUAL[op]
+
+    def make(seed, device="cuda"):
+        return [normal(*shape, dtype=HALF, device=device, seed=seed + i) for i, shape in enumerate(shapes)]
+
+    def same(inputs, out=None):
+        out = call(*inputs) if out is None else out
+        # In float64: eager's attention of 16-bit tensors that are no multiple of 16 bytes is off by an element.
+        assert distance(out, eager(*[t.double() for t in inputs])) <= 2 * UNIT[HALF]
+
+    MODULES[op]._KEPT.clear()
+    for seed in range(3):
+        same(make(seed))
+    assert len(MODULES[op]._KEPT) == 1
+    same([torch.cat([t.new_zeros(1), t.flatten()])[1:].view(t.shape) for t in make(0)])  # 2 bytes off
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: same(make(seed)), range(32)))
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(20_000_000)
+        inputs = make(4)
+        out = call(*inputs)  # on another stream it would not wait for its inputs
+    side.synchronize()
+    same(inputs, out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call(*inputs)
+    for t, other in zip(inputs, make(5), strict=True):
+        t.copy_(other)
+    graph.replay()
+    same(inputs, out)
+    if torch.cuda.device_count() > 1:
+        for current in (0, 1, 0):
+            with torch.cuda.device(current):
+                same(make(6, "cuda:0"))
+                same(make(7, "cuda:1"))
 
 
 @mark_gpu
@@ -587,6 +758,9 @@ def test_layer_norm_on_gpu(shape, dtype):
         (4096, 4096, 4096),
         (1000, 1000, 1000),
         (4096, 1000, 4096),
+        (4096, 256, 4096),
+        (16, 4096, 4096),
+        (40, 1000, 8192),
         (2049, 1023, 4097),
         (1, 4096, 4096),
         (4096, 64, 16),
@@ -600,11 +774,40 @@ def test_matmul_on_gpu(m, k, n, layout, dtype):
 
 
 @mark_gpu
+@pytest.mark.parametrize("how", [how for *_, how in MODULES["matmul"]._HOPPER])
+@pytest.mark.parametrize("k", [520, 256, 40])
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_for_hopper_on_gpu(how, k, layout, monkeypatch, matmul_module):
+    """Each program takes several tiles; and again, to the same bits."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("needs an H100 or H200")
+    if how.keep and k > 256:
+        pytest.skip("that much of B fits into no shared memory")
+    monkeypatch.setattr(matmul_module, "_hopper", lambda m, n, *_: (how, matmul_module._programs(how, m, n, 13)))
+    a, b = normal(1000, k, dtype=HALF, device="cuda"), normal(k, 776, dtype=HALF, device="cuda", seed=1)
+    a, b = (t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True))
+    check_matmul(a, b)
+    assert torch.equal(matmul(a, b), matmul(a, b))
+
+
+@mark_gpu
 @pytest.mark.parametrize("length", [128, 256, 512, 1000, 1024, 2048])
 @pytest.mark.parametrize("dim", [16, 32, 64, 128])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_on_gpu(length, dim, causal, dtype):
     check_attention(*qkv(8, 16, length, length, dim, dtype, "cuda"), causal)
+
+
+@mark_gpu
+@pytest.mark.parametrize("queries, keys", [(1, 1), (65, 65), (1, 1000), (1000, 1), (513, 1025), (4000, 4000)])
+@pytest.mark.parametrize("dim", [64, 128])
+def test_attention_on_gpu_of_views_and_with_other_keys(queries, keys, dim, dtype):
+    q, k, v = qkv(2, 3, queries, keys, dim, dtype, "cuda")
+    check_attention(q, k, v)
+    check_attention(*(t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)), causal=queries == keys)
+    q, k, v = qkv(2, 3, queries, keys, 2 * dim, dtype, "cuda")
+    check_attention(*(t[..., 8 : dim + 8] for t in (q, k, v)), causal=queries == keys)
+    check_attention(*(t[:, :1, :, :dim].expand(2, 3, -1, dim) for t in (q, k, v)))
 
 
 @mark_gpu

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 GPUS = {90: (9, 132, 232448), 80: (8, 108, 166912), 75: (7, 40, 65536)}
 
 SHAPES = {
-    "softmax": {f"{n}": [(8192, n)] for n in (256, 1024, 4096, 16384, 32768, 65536)},
-    "layer_norm": {f"{n}": [(16384, n), (n,), (n,)] for n in (256, 1024, 4096, 16384, 32768)},
+    "softmax": {f"{n}": [(8192, n)] for n in (256, 1024, 4096, 16384, 32768, 65536, 131072, 262144, 1000)},
+    "layer_norm": {f"{n}": [(16384, n), (n,), (n,)] for n in (256, 1024, 4096, 16384, 32768, 131072, 262144, 1000)},
     "matmul": {f"{n}": [(n, n), (n, n)] for n in (512, 1024, 4096)},
     "attention": {f"{d}": [(8, 16, 2048, d)] * 3 for d in (32, 64, 128)},
 }
@@ -31,8 +31,18 @@ SHAPES["softmax"]["one"] = [(1, 1)]
 SHAPES["layer_norm"]["one"] = [(1, 1), (1,), (1,)]
 SHAPES["matmul"]["one"] = [(1, 1), (1, 1)]
 SHAPES["attention"]["one"] = SHAPES["attention"]["one causal"] = [(1, 1, 1, 16)] * 3
+SHAPES["softmax"]["odd"] = [(8192, 50257)]
+SHAPES["layer_norm"]["odd"] = [(16384, 50257), (50257,), (50257,)]
 SHAPES["matmul"]["1000"] = [(1000, 1000), (1000, 1000)]
+SHAPES["matmul"]["16 rows"] = [(16, 4096), (4096, 4096)]
+SHAPES["matmul"]["256 deep"] = [(4096, 256), (256, 4096)]
 SHAPES["attention"]["64 causal"] = SHAPES["attention"]["64"]
+SHAPES["attention"]["128 causal"] = SHAPES["attention"]["128"]
+# Numbers of keys for which compute capability 9 has other tiles than for those.
+KEYS = ("64 of 128", "64 of 1024", "64 causal of 1024", "128 causal of 1024", "128 causal of 8192")
+SHAPES["attention"] |= {size: [(8, 16, int(size.split()[-1]), int(size.split()[0]))] * 3 for size in KEYS}
+# Where compute capability 9 has kernels of its own: products of many tiles, of a short K; attention.
+HOPPER = ("4096", "256 deep", "64", "64 causal", "128", "128 causal", *KEYS)
 
 CASES = [
     (gpu, op, size, dtype)
@@ -42,6 +52,10 @@ CASES = [
     for dtype in ("float16", "bfloat16", "float32")
     if (gpu, dtype) != (75, "bfloat16")  # such a GPU has none
 ]
+
+
+# Bytes of registers spilled by ways that a sweep found faster than the best that spills none.
+SPILLED = {"sm_90 layer_norm 32768": 8, "sm_90 layer_norm 131072": 24}
 
 
 def name(gpu, op, size, dtype):
@@ -54,9 +68,8 @@ def name(gpu, op, size, dtype):
 class Recorder:
     """Stands in for a kernel and keeps what it would have been launched with."""
 
-    def __init__(self, kernel):
-        self.kernel = kernel
-        self.launches = []
+    def __init__(self, kernel, launches):
+        self.kernel, self.launches = kernel, launches
 
     def __getitem__(self, grid):
         return lambda *args, **options: self.launches.append((self.kernel, args, options))
@@ -68,17 +81,20 @@ def launch(gpu, op, size, dtype, patch):
     import triton
 
     module = importlib.import_module(f"kernels.{op}")
-    kernels = {k: v for k, v in vars(module).items() if isinstance(v, triton.JITFunction)}
-    recorders = [Recorder(kernel) for kernel in kernels.values()]
-    for attribute, recorder in zip(kernels, recorders, strict=True):
-        patch.setattr(module, attribute, recorder)
+    launches = []
+    for holder in (
+        module,
+        importlib.import_module("kernels.ring"),
+        importlib.import_module("kernels.attention_hopper"),
+    ):
+        for attribute, kernel in list(vars(holder).items()):
+            if isinstance(kernel, triton.JITFunction):
+                patch.setattr(holder, attribute, Recorder(kernel, launches))
     patch.setattr(module, "_INTERPRETED", True)  # or tensors without a GPU are refused
-    patch.setattr(module, "_limits", lambda _: GPUS[gpu], raising=False)
-    patch.setattr(module, "_capability", lambda _: GPUS[gpu][0], raising=False)
-    shapes = SHAPES[op][size]
-    tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in shapes]
+    patch.setattr(module.launch, "limits", lambda _: GPUS[gpu])
+    tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
     getattr(module, op)(*tensors, **({"causal": True} if "causal" in size else {}))
-    (found,) = [launched for recorder in recorders for launched in recorder.launches]
+    (found,) = launches
     return found
 
 
@@ -86,23 +102,29 @@ def source(kernel, args):
     """The kernel specialised as a launch would: ones are constants, multiples of 16 are marked."""
     import torch
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
-    pointers = {torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32"}
+    types = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.int32: "i32"}
     signature, constants, marks = {}, {}, {}
     for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True)):
-        if parameter.is_constexpr or (isinstance(value, int) and value == 1):
+        special = not parameter.do_not_specialize
+        if parameter.is_constexpr or value is None or (special and isinstance(value, int) and value == 1):
             signature[parameter.name] = "constexpr"
             constants[(i,)] = value
             continue
         if isinstance(value, torch.Tensor):
-            signature[parameter.name] = pointers[value.dtype]
+            signature[parameter.name] = f"*{types[value.dtype]}"
+        elif hasattr(value, "block_shape"):
+            box = f"{types[value.base.dtype]}{value.block_shape}"
+            signature[parameter.name] = f"tensordesc<{box},{value.layout!r}>"
+            continue
         elif isinstance(value, float):
             signature[parameter.name] = "fp32"
         else:
             signature[parameter.name] = "i32" if value < 2**31 else "i64"
-        if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
+        if special and (isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0)):
             marks[(i,)] = [["tt.divisibility", 16]]
-    return ASTSource(kernel, signature, constants, marks)
+    return (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, marks)
 
 
 def stack(cubin):
@@ -120,6 +142,18 @@ def stack(cubin):
     return sum(int(size) for size in re.findall(r"(?:STACK|LOCAL):(\d+)", usage))
 
 
+def serialized(gpu, ptx):
+    """Does ptxas say that it makes wgmma instructions wait for each other?"""
+    import triton
+
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        file.write(ptx)
+        file.flush()
+        command = [triton.knobs.nvidia.ptxas.path, "-v", f"--gpu-name=sm_{gpu}a", file.name, "-o", os.devnull]
+        log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    return "serialized" in log
+
+
 def build(gpu, op, size, dtype):
     import triton
     from triton.backends.compiler import GPUTarget
@@ -131,6 +165,7 @@ def build(gpu, op, size, dtype):
     ptx = compiled.asm["ptx"]
     return {
         "options": options,
+        "gluon": kernel.is_gluon(),
         "shared": compiled.metadata.shared,
         "stack": stack(compiled.asm["cubin"]),
         "wgmma": len(re.findall(r"wgmma\.mma_async", ptx)),
@@ -140,8 +175,11 @@ def build(gpu, op, size, dtype):
         "load16": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
         "store": len(re.findall(r"st\.global", ptx)),
         "store16": len(re.findall(r"st\.global\S*\.v4\.b32", ptx)),
+        "tma": len(re.findall(r"cp\.async\.bulk\.tensor\S*shared\S*\.global", ptx)),
+        "tma store": len(re.findall(r"cp\.async\.bulk\.tensor\S*global\.shared", ptx)),
         "copy": len(re.findall(r"cp\.async\.c[ag]", ptx)),
         "copy16": len(re.findall(r"cp\.async\.cg[^;]*, 0x10\b", ptx)),
+        "serialized": "wgmma" in ptx and serialized(gpu, ptx),
     }
 
 
@@ -174,7 +212,7 @@ ALL = ("float16", "bfloat16", "float32")
 DOTS = ("matmul", "attention")
 # Not a matmul of 1000: its rows are 2,000 bytes apart, but Triton looks only for multiples of 16
 # elements, and so loads it element by element.
-ALIGNED = {n for sizes in SHAPES.values() for n in sizes} - {"1000", "one", "one causal"}
+ALIGNED = {n for sizes in SHAPES.values() for n in sizes} - {"1000", "one", "one causal", "odd"}
 
 
 @cases(dtypes=ALL)
@@ -186,6 +224,11 @@ def test_compiles(built, case):
 def test_hopper_uses_wgmma(built, case):
     assert built[case]["wgmma"] > 0
     assert built[case]["mma"] == 0
+
+
+@cases(gpus=(90,), ops=DOTS)
+def test_wgmma_overlaps_with_other_work(built, case):
+    assert not built[case]["serialized"]
 
 
 @cases(gpus=(80,), ops=DOTS)
@@ -200,30 +243,48 @@ def test_float32_is_ieee(built, case):
 
 @cases(gpus=(90, 80), ops=DOTS, sizes=ALIGNED, dtypes=ALL)
 def test_operands_are_copied_to_shared_memory_ahead_in_16_bytes(built, case):
-    assert built[case]["copy"] == built[case]["copy16"] > 0
+    if built[case]["gluon"]:
+        assert built[case]["tma"] > 0 and built[case]["tma store"] > 0 and not built[case]["copy"]
+    else:
+        assert built[case]["copy"] == built[case]["copy16"] > 0
 
 
-@cases(ops=("softmax",), sizes=ALIGNED, dtypes=ALL)
-def test_softmax_moves_16_bytes_at_a_time(built, case):
+@cases(gpus=(90,), ops=DOTS, sizes=HOPPER)
+def test_hopper_has_kernels_of_its_own(built, case):
+    assert built[case]["gluon"]
+
+
+@cases(gpus=(90,), ops=DOTS, dtypes=("float32",))
+def test_float32_is_multiplied_as_everywhere(built, case):
+    assert not built[case]["gluon"]
+
+
+@cases(gpus=(80, 75), ops=DOTS, dtypes=ALL)
+def test_other_gpus_take_no_kernel_of_hopper(built, case):
+    assert not built[case]["gluon"]
+
+
+@cases(ops=("softmax", "layer_norm"), sizes={*ALIGNED, "1000"}, dtypes=ALL)
+def test_rows_move_16_bytes_at_a_time(built, case):
     found = built[case]
-    assert found["load"] == found["load16"] > 0
+    assert found["load"] + found["copy"] == found["load16"] + found["copy16"] > 0
     assert found["store"] == found["store16"] > 0
 
 
-@cases(ops=("layer_norm",), sizes=ALIGNED, dtypes=ALL)
-def test_layer_norm_moves_16_bytes_at_a_time(built, case):
+@cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"131072", "odd"}, dtypes=("float16",))
+def test_wide_rows_wait_in_shared_memory(built, case):
+    """Whatever their alignment, copied 16 bytes at a time into much of what there is for up to four programs."""
     found = built[case]
-    assert found["load16"] > 0
-    # Where rows share a program, weight and bias are few and need not fill 16 bytes per thread.
-    assert found["load"] - found["load16"] <= (2 if "256" in case else 0)
-    assert found["store"] == found["store16"] > 0
+    assert found["copy"] == found["copy16"] > 0
+    assert found["store16"] > 0
+    assert found["shared"] > 40_000
 
 
 @cases(gpus=(90,), sizes=ALIGNED, dtypes=ALL)
 def test_no_register_is_spilled(built, case):
     if built[case]["stack"] is None:
         pytest.skip("this Triton brings no cuobjdump")
-    assert built[case]["stack"] == 0
+    assert built[case]["stack"] <= SPILLED.get(" ".join(case.split()[:3]), 0)
 
 
 @cases(dtypes=ALL)

@@ -16,7 +16,7 @@ import yaml
 
 from kernelbench import machine
 from kernelbench.errors import InputError
-from kernelbench.harness import accuracy, caches, compiler, modes, provenance, record, runner, timers
+from kernelbench.harness import accuracy, caches, compiler, core, modes, provenance, record, runner, timers
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.measure import measure
 from kernelbench.harness.program import Program, prepare
@@ -32,6 +32,14 @@ SAMPLING = {
     "samples": 5, "min_samples": 3, "max_seconds": 0.1,
     "warmup_window": 2, "warmup_tolerance": 0.5, "warmup_max_seconds": 0.2,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    """Dynamo counts as in the fresh process that a job has, whatever other tests compiled in this one."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch._dynamo.utils.clear_compilation_metrics()
 
 
 @pytest.fixture
@@ -82,8 +90,6 @@ def test_a_mode_that_skips_guards_does_so_once_it_is_compiled_and_is_right(setti
         set_stance(**given)
 
     monkeypatch.setattr(torch.compiler, "set_stance", recorded)
-    torch._dynamo.reset()  # What another test compiled is compiled again.
-    torch._dynamo.utils.counters.clear()
     try:
         entry = measure(settings("compile", run={"runner": "compile", "skip_guards": True}))
     finally:
@@ -321,6 +327,12 @@ def test_warm_up_settles_or_says_so():
     assert len(steady["values"]) >= 3 * SAMPLING["warmup_window"]
 
 
+def test_a_window_of_slow_calls_ends_early():
+    sampling = {**SAMPLING, "warmup_window": 50, "warmup_max_seconds": 0.2}
+    slow = timers.warm_up(lambda: time.sleep(0.015), lambda: None, sampling)
+    assert len(slow["values"]) == 3 * timers.WINDOW_CALLS and slow["settled"]
+
+
 def test_latency_is_the_wall_time_of_the_call_in_microseconds():
     sample = timers.latency(lambda: time.sleep(0.01), lambda: None, apart=False)
     series = timers.in_turns([sample], lambda: None, SAMPLING)
@@ -363,6 +375,58 @@ def test_a_slow_timer_stops_at_its_time_and_the_others_go_on():
     sampling = {"samples": 30, "min_samples": 4, "max_seconds": 0.05}
     series = timers.in_turns([slow, lambda: ({"quick": 1.0}, "")], lambda: None, sampling)
     assert (len(series["slow"][0]), len(series["quick"][0])) == (4, 30)
+
+
+class Spells:
+    """A host whose cores take twice as long in the spells that `slow` says of (core, how often it was asked)."""
+
+    def __init__(self, monkeypatch, cores: int, slow):
+        self.here, self.asked, self.slow = set(range(cores)), 0, slow
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: self.here)
+        monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: setattr(self, "here", set(cores)))
+        monkeypatch.setattr(core, "_spin", self.spin)
+
+    def spin(self) -> int:
+        self.asked += 1
+        (here,) = self.here
+        return 200_000 if self.slow(here, self.asked) else 100_000
+
+
+def test_the_thread_stays_on_a_core_at_full_speed(monkeypatch):
+    spells = Spells(monkeypatch, 4, lambda here, _: here != 2)
+    with core.Core() as kept:
+        assert spells.here == {2} and kept.full == 100
+        assert kept.undisturbed(lambda: [7]) == ([7], True) and kept.again == 0
+    assert spells.here == {0, 1, 2, 3}, "the rest of the job has all of its cores"
+
+
+def test_samples_of_a_slow_core_are_taken_again_on_another(monkeypatch):
+    spells = Spells(monkeypatch, 3, lambda here, asked: here == 0 and asked > 8)
+    taken = []
+    with core.Core() as kept:
+        assert spells.here == {0}
+        sample = lambda: (taken.append(spells.here), ({"a": float(len(taken))}, ""))[1]  # noqa: E731
+        series = timers.in_turns([sample], lambda: None, {**SAMPLING, "samples": 10}, kept)
+    assert series["a"] == ([float(n) for n in range(2, 12)], [""] * 10), "the first one is taken again"
+    assert taken == [{0}] + [{1}] * 10 and (kept.again, kept.slow) == (1, 0)
+
+
+def test_on_a_host_that_stays_slow_samples_are_kept_and_flagged(monkeypatch):
+    spells = Spells(monkeypatch, 2, lambda _, asked: asked > 6)
+    monkeypatch.setattr(core, "AGAIN", 5)
+    with core.Core() as kept:
+        series = timers.in_turns([lambda: ({"a": 1.0}, "")], lambda: None, {**SAMPLING, "samples": 10}, kept)
+    assert series["a"] == ([1.0] * 10, ["slow host"] * 10)
+    assert (kept.again, kept.slow) == (5, 10)
+    assert spells.asked < 200, "a slow host is not asked for ever"
+
+
+def test_a_real_host_has_a_speed():
+    before = os.sched_getaffinity(0)
+    with core.Core() as kept:
+        assert len(os.sched_getaffinity(0)) == 1
+        assert kept.undisturbed(lambda: [1])[0] == [1]
+    assert os.sched_getaffinity(0) == before and 1 < kept.full < 10_000
 
 
 def test_a_trace_lasts_as_long_as_it_is_told_and_keeps_the_state_of_the_device():

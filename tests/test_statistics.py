@@ -139,3 +139,10 @@ def test_a_call_that_takes_longer_never_pays_back_and_one_that_is_not_sure_to_sa
     assert found.low == pytest.approx(cost.mean() / most, rel=0.05), "by the most that a call may save"
     with pytest.raises(ValueError, match="1 repeats; allowed: 2 and more"):
         statistics.payback(cost[:1], noise[:1])
+
+
+@pytest.mark.parametrize(
+    ("values", "far"), [([1, 1.1, 0.9, 1, 1.19], 0), ([1, 1.25, 1, 0.99, 1], 1), ([1, 1, 1, 0.8, 1.3], 2)]
+)
+def test_repeats_far_off_are_counted(values, far):
+    assert statistics.far_off(np.log(values)) == far

@@ -8,7 +8,7 @@ import yaml
 
 from kernelbench import machine
 from kernelbench.errors import InputError
-from kernelbench.study import Study, diagnosed, load
+from kernelbench.study import Study, _with_imports, diagnosed, load
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
 
@@ -99,9 +99,28 @@ def test_a_job_depends_on_its_own_workload_and_kernel_only(gpu_study):
         return gpu_study.sources(gpu_study.job(op, "float16", size, mode, 0))
 
     triton, eager = sources("softmax", "1024", "triton"), sources("softmax", "1024", "eager")
-    assert set(triton) - set(eager) == {"kernels/softmax.py", "workflow/kernelbench/harness/runners/kernel.py"}
+    kernel = {f"kernels/{name}.py" for name in ("softmax", "launch", "ring", "rowwise")}
+    assert set(triton) - set(eager) == kernel | {"workflow/kernelbench/harness/runners/kernel.py"}
     assert [s for s in eager if "workloads/" in s] == ["workflow/kernelbench/harness/workloads/softmax.py"]
     assert all((Path(__file__).parents[1] / source).is_file() for source in triton)
+
+
+def test_a_kernel_is_its_file_and_those_that_it_imports(tmp_path):
+    files = {
+        "one": "from kernels import three, two",
+        "two": "from kernels.four import f",
+        "four": "def f():\n    from kernels import one",
+        "five": "import torch",
+        "broken": "def",
+    }
+    package = tmp_path / "kernels"
+    package.mkdir()
+    for name, text in files.items():
+        (package / f"{name}.py").write_text(text)
+    assert _with_imports(package, "one") == ["kernels/four.py", "kernels/one.py", "kernels/two.py"]
+    assert _with_imports(package, "five") == ["kernels/five.py"]
+    assert _with_imports(package, "broken") == ["kernels/broken.py"]
+    assert _with_imports(package, "three") == []
 
 
 def test_without_a_gpu_the_preset_applies(monkeypatch):

@@ -336,3 +336,34 @@ def test_promote_refuses_what_no_commit_measured_and_what_went_wrong(study, tmp_
     with pytest.raises(InputError, match=message):
         promote.promote(results, tmp_path / "recorded")
     assert not (tmp_path / "recorded").exists()
+
+
+def test_the_drift_of_samples_is_told_by_mode_and_timer(study, tmp_path):
+    """The last fifth of compile's latencies takes 10 % less than the first; eager's do not change."""
+
+    def change(job, entry):
+        falling = [1.0, 0.98, 0.96, 0.94, 0.9] if job.mode == "compile" else [1.0] * 5
+        time = entry["samples"]["latency"]["values"][1]
+        entry["samples"]["latency"] = {"unit": "us", "values": [time * f for f in falling], "flags": [""] * 5}
+
+    write_records(study, tmp_path, change)
+    drift = tables(study, tmp_path)[2]["drift"]
+    assert drift["compile"]["latency"] == {"median": -0.1, "low": -0.1, "high": -0.1}
+    assert drift["eager"]["latency"]["median"] == 0
+
+
+def test_a_payback_that_the_verdict_does_not_bear_out_is_open(study, tmp_path):
+    """Compile's calls take less in every repeat, but by so little that they are equivalent."""
+
+    def change(job, entry):
+        if job.mode == "compile":
+            entry["samples"]["first_call"]["values"] = [50.0]
+        factor = 0.999 if job.mode == "compile" else 1.0
+        entry["samples"]["latency"] = {"unit": "us", "values": [40 * factor + 1e-4 * job.repeat] * 5, "flags": [""] * 5}
+
+    write_records(study, tmp_path, change)
+    _, speedups, document = tables(study, tmp_path)
+    wanted = {"op": "softmax", "size": "512", "mode": "compile", "baseline": "eager", "metric": "latency"}
+    assert row(speedups, **wanted).verdict == "equivalent"
+    (paid,) = [p for p in document["payback"] if all(p[k] == v for k, v in wanted.items() if k in p)]
+    assert paid["kind"] == "open" and paid["calls"] is None and paid["low"] > 0

@@ -2,8 +2,8 @@
 
 | cause | where |
 | --- | --- |
-| `kernel` | the device's time differs, and the kernels by name or number |
-| `graph input copy` | it differs mostly by the copies that a CUDA graph makes of its inputs |
+| `kernel` | the device's time differs, and the kernels by name or number, copies aside |
+| `graph input copy` | it differs by the copies that a CUDA graph makes of its inputs: mostly, or by no other kernel |
 | `clocks` | neither kernels nor the host explain it, and the slower arm had the lower SM clock |
 | `autotune` | it differs with the same kernels, and so do repeats of other generated code |
 | `host` | a call waits for the host: the device's time does not differ that way, the host's does |
@@ -47,7 +47,10 @@ class Causes:
         self.data = data
         key = ["op", "dtype", "size", "mode", "baseline", "metric"]
         self.verdicts = table.set_index(key).verdict.to_dict()
-        self.arms = {row: jobs for row, jobs in data.jobs.groupby(["op", "dtype", "size", "mode"])}
+        arm = ["op", "dtype", "size", "mode"]
+        self.arms = {row: jobs for row, jobs in data.jobs.groupby(arm)}
+        profiled = data.jobs.reindex(columns=[*arm, "profile.checked", "profile.kernels"])
+        self.kernels = profiled[profiled["profile.checked"].eq(True)].groupby(arm)["profile.kernels"].first().to_dict()
 
     def of(self, cell: tuple, mode: str, baseline: str, metric: str) -> Cause | None:
         """Return the cause of a difference at cell (op, dtype, size), None where there is none to explain."""
@@ -71,6 +74,9 @@ class Causes:
             part: self._difference(baseline, mode, part) if self._decided(baseline, mode, part) else 0.0
             for part in ("host", "device")
         }
+        # Calls back to back wait for the host only where it takes longer than the device.
+        if metric == "throughput" and not self._is_host_bound(mode if whole > 0 else baseline):
+            parts["host"] = 0.0
         part = max(parts, key=lambda name: parts[name] / whole)
         if parts[part] / whole < EXPLAINS:
             times = f"{metric} {self._times(baseline, mode, metric)}"
@@ -86,10 +92,10 @@ class Causes:
         if None in kernels:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
         copies = [sum(k["time"] for k in listed if COPY.search(k["name"])) for listed in kernels]
-        difference = self._difference(baseline, mode, metric)
-        if copies[1] != copies[0] and (copies[1] - copies[0]) / difference >= EXPLAINS:
-            return Cause("graph input copy", f"{times}; copies {copies[0]:.3g} and {copies[1]:.3g} µs")
-        counts = [{k["name"]: k["count"] for k in listed} for listed in kernels]
+        share = (copies[1] - copies[0]) / self._difference(baseline, mode, metric)
+        counts = [{k["name"]: k["count"] for k in listed if not COPY.search(k["name"])} for listed in kernels]
+        if share >= EXPLAINS or (share > 0 and counts[0] == counts[1]):
+            return Cause("graph input copy", f"{times}; copies {_brief(copies[0])} and {_brief(copies[1])} µs")
         if counts[0] != counts[1]:
             return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
         if clocks := self._clocks(baseline, mode, metric, times):
@@ -114,6 +120,9 @@ class Causes:
             return Cause("kernel", f"{_listed(kernels[0])} and {_listed(kernels[1])}")
         return Cause(UNEXPLAINED, "the same kernels and no graphs")
 
+    def _is_host_bound(self, arm: tuple) -> bool:
+        return self._time(arm, "host") >= self._time(arm, "device")
+
     def _decided(self, baseline: tuple, mode: tuple, metric: str) -> bool:
         return self.verdicts.get((*mode, baseline[-1], metric)) in DECIDED
 
@@ -125,13 +134,11 @@ class Causes:
         return self._time(mode, metric) - self._time(baseline, metric)
 
     def _times(self, baseline: tuple, mode: tuple, metric: str, unit: str = "µs") -> str:
-        return f"{self._time(baseline, metric):.3g} and {self._time(mode, metric):.3g} {unit}"
+        return f"{_brief(self._time(baseline, metric))} and {_brief(self._time(mode, metric))} {unit}"
 
     def _kernels(self, arm: tuple) -> list[dict] | None:
         """Return the kernels that one call launches, None where they were not counted or the counts did not add up."""
-        jobs = self.arms[arm]
-        profiled = jobs[jobs["profile.checked"].eq(True)]
-        return json.loads(profiled["profile.kernels"].iloc[0]) if len(profiled) else None
+        return json.loads(self.kernels[arm]) if arm in self.kernels else None
 
     def _clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
         """Return the cause of a difference whose slower arm had the lower clock, None where it had not."""
@@ -154,9 +161,14 @@ def _listed(kernels: list[dict], most: int = 3) -> str:
     names = Counter()
     for kernel in sorted(kernels, key=lambda k: -k["time"])[:most]:
         count = f"{kernel['count']:g} × " if kernel["count"] != 1 else ""
-        names[f"{count}{_short(kernel['name'])} {kernel['time']:.3g} µs"] += 1
+        names[f"{count}{_short(kernel['name'])} {_brief(kernel['time'])} µs"] += 1
     more = len(kernels) - most
     return " + ".join(names) + (f" + {more} more" if more > 0 else "")
+
+
+def _brief(number: float) -> str:
+    """Return a number in three digits, and in all of those before the point."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def _short(name: str) -> str:

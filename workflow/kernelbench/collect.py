@@ -27,7 +27,7 @@ SAME = (
     (("host", "cpu"), "CPU"),
 )
 
-FLAGS = ("", "outlier", "uncovered")
+FLAGS = ("", "outlier", "uncovered", "slow host")
 # Parts of a record whose names differ from job to job.
 FREE = {
     "inputs",

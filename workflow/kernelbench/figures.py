@@ -15,7 +15,7 @@ from math import ceil, floor, log2, log10, nan
 from pathlib import Path
 
 from kernelbench.harness import plugins, workloads
-from kernelbench.study import CONTROL, without_arms
+from kernelbench.study import CONTROL, kind, without_arms
 
 # The figures by name, filled by @_registered.
 FIGURES: dict[str, Callable] = {}
@@ -101,6 +101,17 @@ def _registered(function: Callable) -> Callable:
 
     FIGURES[function.__name__] = styled
     return styled
+
+
+def shown(studies: list[dict]) -> list[list[str]]:
+    """Return for each study's mapping the figures that a paper of these studies shows of it.
+
+    Of a study of the protocol that is the trace, of one of kernels the roofline, of one of starts or of a part measured
+    again none; all where there is no study of a machine.
+    """
+    kinds = [kind(study) for study in studies]
+    special = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"]} if "machine" in kinds else {}
+    return [special.get(word, list(FIGURES)) for word in kinds]
 
 
 def draw(name: str, document: dict, published_numbers: dict):

@@ -13,9 +13,25 @@ CELL = ["op", "dtype", "size"]
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, split}; split: how many repeats had to go on in a second warm parent."""
+    """Return {costs, suspects, clocks, split, at_once}.
+
+    split: how many repeats had to go on in a second warm parent; at_once: how many ran at the same time, at most.
+    """
     parents = jobs.groupby("repeat")["process.parent"].nunique() if "process.parent" in jobs else pd.Series(dtype=int)
-    return {"costs": _costs(jobs), "suspects": _suspects(jobs), "split": int((parents > 1).sum())}
+    return {
+        "costs": _costs(jobs),
+        "suspects": _suspects(jobs),
+        "clocks": _clocks(jobs),
+        "split": int((parents > 1).sum()),
+        "at_once": _at_once(jobs),
+    }
+
+
+def _at_once(jobs: pd.DataFrame) -> int:
+    """Return how many repeats had begun and not ended when another one began, and that one."""
+    started = pd.to_datetime(jobs.started, format="ISO8601").groupby(jobs.repeat)
+    first, last = started.min(), started.max()
+    return max(int(((first <= moment) & (moment <= last)).sum()) for moment in first)
 
 
 def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
@@ -27,6 +43,27 @@ def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
     column = f"clocks.{timers}" if f"clocks.{timers}" in jobs else "gpu_after.sm_clock"
     clocks = jobs.reindex(columns=[*CELL, "mode", column]).groupby([*CELL, "mode"])[column].median()
     return clocks < (1 - delta) * clocks.groupby(level=CELL).transform("max")
+
+
+def _clocks(jobs: pd.DataFrame) -> list[dict]:
+    """Return by cell {op, dtype, size, single, many}: the least and the greatest SM clock of its modes, in MHz.
+
+    {low, high}: of medians over the repeats, as the timers of single calls ended, and those of many calls back to back.
+    Empty where records do not say.
+    """
+    kinds = {"single": ["single"], "many": ["throughput", "graph", "many"]}  # Older records have one clock for many.
+    columns = {kind: [c for name in names if (c := f"clocks.{name}") in jobs] for kind, names in kinds.items()}
+    if not all(columns.values()):
+        return []
+    by_mode = jobs.groupby([*CELL, "mode"])[[*columns["single"], *columns["many"]]].median()
+    found = []
+    for cell, clocks in by_mode.groupby(level=CELL):
+        ends = {
+            kind: {"low": clocks[c].min(axis=None), "high": clocks[c].max(axis=None)} for kind, c in columns.items()
+        }
+        if not any(pd.isna(end["low"]) for end in ends.values()):
+            found.append({**dict(zip(CELL, cell, strict=True)), **ends})
+    return found
 
 
 def _costs(jobs: pd.DataFrame) -> dict:

@@ -5,17 +5,16 @@ estimated: this selects, counts, compares and judges by the stated rules. An op 
 its dtype where the study has several of them.
 """
 
+import copy
 import math
 import re
 import statistics
 
-from scipy import stats
-
 from kernelbench import prior
 from kernelbench.causes import UNEXPLAINED
-from kernelbench.statistics import CONFIDENCE
-from kernelbench.study import CONTROL, MEASURE_KEYS, PROCESS_KEYS, TWIN, diagnosed, without_arms
-from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE
+from kernelbench.statistics import t_quantile
+from kernelbench.study import CONTROL, MEASURE_KEYS, TWIN, diagnosed, is_twin, without_arms
+from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -42,6 +41,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "local": local,
         "gpu": bool(gpu),
         "gpus": len(environment.get("gpu_uuids", [])),
+        "at_once": document["jobs"]["at_once"],
         "baseline": baseline,
         "metrics": metrics,
         "timed": list(dict.fromkeys(row["metric"] for row in document["summary"] if row["metric"] not in DERIVED)),
@@ -62,6 +62,10 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "overall": {m: _overall(document, baseline, m) for m in metrics},
         "ceilings": _ceilings(document),
         "control": _control(document, metrics),
+        "host_control": _control(document, ["host"]),
+        "drift": document["drift"],
+        "host_speed": document["host"],
+        "clocks": _clocks(document),
         "peaks": _peaks(document, baseline, metrics),
         "exact": _exact(document, baseline, metrics),
         "noise": _noise(ops, metrics),
@@ -73,15 +77,15 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "first_call": _first_call(ops),
         "arms": arms,
         "payback": _payback(document, ops, compiled),
-        "causes": _causes(document, baseline, metrics),
+        "causes": (causes := _causes(document, baseline, metrics)),
         "libraries": [mode for mode, entry in modes.items() if entry["runner"] == "library"],
         "rivals": {mode: _rivals(ops, mode, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"},
         "targets": [{**row, "label": _label(document, row), "met": _met(row)} for row in document["targets"]],
         "flushes": _flushes(document),
-        "traces": [
-            {k: v for k, v in t.items() if k != "points"} | {"label": _label(document, t)} for t in document["traces"]
-        ],
-        "answers": {mode: _answer(ops, mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])},
+        "traces": _traces(document),
+        "answers": {
+            mode: _answer(_explained(ops, causes), mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])
+        },
         "failures": _failures(document),
         "unsettled": document["unsettled"],
         "near_floor": _near_floor(document),
@@ -263,7 +267,7 @@ def _start_pairs(document: dict) -> dict:
     of those not told apart; differ: the rows of those that differ, with their label.
     """
     study, found = document["study"], {}
-    twins = {(mode, other) for mode in study["modes"] for other in study["baselines"] if _is_twin(study, mode, other)}
+    twins = {(mode, other) for mode in study["modes"] for other in study["baselines"] if is_twin(study, mode, other)}
     for metric in dict.fromkeys(row["metric"] for row in document["summary"]):
         rows = [r for r in _speedups(document, metric=metric) if (r["mode"], r["baseline"]) in twins]
         rows = [{**row, "label": _label(document, row)} for row in rows if row["size"] != ALL]
@@ -281,14 +285,6 @@ def _start_pairs(document: dict) -> dict:
                 "differ": [row for row in tested if row["verdict"] in ("faster", "slower")],
             }
     return found
-
-
-def _is_twin(study: dict, mode: str, other: str) -> bool:
-    """Say whether `mode` starts warm and `other`, which is the same else, fresh."""
-    entries = [study["modes"][name] for name in (mode, other)]
-    starts = [entry.get("start", study.get("start", "fresh")) for entry in entries]
-    run, same = ({k: v for k, v in entry.items() if k not in PROCESS_KEYS} for entry in entries)
-    return starts == ["warm", "fresh"] and run == same and mode != CONTROL
 
 
 def _ends(rows: list[dict]) -> dict | None:
@@ -345,11 +341,11 @@ def _overall(document: dict, baseline: str, metric: str) -> dict:
 
 
 def _peaks(document: dict, baseline: str, metrics: list[str]) -> dict:
-    """Return by metric how many speedups over the baseline have repeats in two peaks; only those that have some."""
+    """Return by metric how many speedups over the baseline have repeats in two peaks or far off; nothing else."""
     found = {}
     for metric in metrics:
         rows = [row for row in _speedups(document, baseline=baseline, metric=metric) if row["size"] != ALL and row["n"]]
-        flagged = [row for row in rows if PEAKS_NOTE in row["reason"]]
+        flagged = [row for row in rows if PEAKS_NOTE in row["reason"] or FAR_NOTE in row["reason"]]
         if flagged:
             found[metric] = {"flagged": len(flagged), "of": len(rows)}
     return found
@@ -376,7 +372,10 @@ def _ceilings(document: dict) -> dict:
 
 
 def _control(document: dict, metrics: list[str]) -> dict:
-    """Return for each metric the A/A arm: cells, how many are significant, 95th percentile of its deviation."""
+    """Return for each metric the A/A arm: cells, how many are significant, 95th percentile and most of its deviation.
+
+    most: {deviation, label, size} of the cell that deviates most.
+    """
     found = {}
     for metric in metrics:
         rows = _speedups(document, mode=CONTROL, baseline=TWIN, metric=metric)
@@ -386,10 +385,16 @@ def _control(document: dict, metrics: list[str]) -> dict:
                 "nominal": sum(row["p"] < 0.05 for row in cells),
                 "significant": sum(row["p_holm"] < 0.05 for row in cells),
                 **document["control"][metric],
+                "most": _most(document, cells),
                 "cells": len(cells),
                 "delta": cells[0]["delta"],
             }
     return found
+
+
+def _most(document: dict, cells: list[dict]) -> dict:
+    row = max(cells, key=lambda row: abs(math.log(row["speedup"])))
+    return {"deviation": math.expm1(abs(math.log(row["speedup"]))), "label": _label(document, row), "size": row["size"]}
 
 
 def _noise(ops: dict, metrics: list[str]) -> dict:
@@ -405,7 +410,7 @@ def _noise(ops: dict, metrics: list[str]) -> dict:
                 for size, row in by_metric.get(metric, {}).items():
                     if row["ci_low"] is not None and row["n"] > 1:
                         half = math.log(row["ci_high"] / row["ci_low"]) / 2
-                        spread = half * math.sqrt(row["n"]) / float(stats.t.ppf((1 + CONFIDENCE) / 2, row["n"] - 1))
+                        spread = half * math.sqrt(row["n"]) / float(t_quantile(row["n"] - 1))
                         found.setdefault(mode, {}).setdefault(metric, {})[label, size] = spread
     return {mode: {m: _unsteady(cells) for m, cells in by.items()} for mode, by in found.items()}
 
@@ -469,9 +474,11 @@ def _turns(ops: dict, metrics: list[str]) -> dict:
 def _turned(document: dict, baseline: str) -> dict:
     """Return {timers, modes}: by mode in how many cells its verdicts differ by timer, where there are more than two.
 
-    of: the cells; cells: faster by one timer and slower by another; all_faster, all_slower: by all of them.
+    of: the cells; cells: faster by one timer and slower by another; all_faster, all_slower: by all that a mode has.
+    The host's own time, which is a part of a call, is left out.
     """
     timers = [m for m in MEASURED if MEASURED[m] == "µs" and any(r["metric"] == m for r in document["summary"])]
+    timers = [timer for timer in timers if timer != "host"]
     verdicts = {}
     for row in _speedups(document, baseline=baseline):
         if row["metric"] in timers and row["size"] != ALL and row["verdict"]:
@@ -493,8 +500,8 @@ def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
     """Return by mode what a call takes on the host, as medians over cells in µs.
 
     By the timer `host`, the time until the call returns; in a study without it the residual latency - device.
-    excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: in
-    how many of these cells the baseline's whole device time is below that median.
+    excess: the median over cells of its difference from the baseline's, with the least and the greatest; longer: in how
+    many of the cells it exceeds the baseline's whole latency.
     """
     if metrics != list(TIMES):
         return {}
@@ -510,12 +517,11 @@ def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
     for mode, gap in gaps.items():
         extra = [gap[cell] - gaps[baseline][cell] for cell in gap if cell in gaps.get(baseline, {})]
         if extra:
-            excess = statistics.median(extra)
-            base = [ops[label]["estimates"][baseline]["device"][size]["estimate"] for label, size in gap]
+            whole = {cell: ops[cell[0]]["estimates"][baseline]["latency"][cell[1]]["estimate"] for cell in gap}
             found[mode] = {
                 **_spread(gap.values()),
                 "excess": {**_spread(extra)},
-                "shorter": sum(time is not None and time < excess for time in base),
+                "longer": sum(whole[cell] is not None and gap[cell] > whole[cell] for cell in gap),
             }
     return found
 
@@ -558,34 +564,35 @@ def _payback(document: dict, ops: dict, mode: str) -> dict:
 
 
 def _causes(document: dict, baseline: str, metrics: list[str]) -> dict:
-    """Return {of, unexplained, rows, rows_unexplained, modes, kernels}; empty where the study has no causes.
+    """Return {of, unexplained, modes, kernels} of the differences from the baseline in the given metrics.
 
-    of: how many differences from the baseline in the given metrics are decided; unexplained: how many of these have no
-    cause; rows, rows_unexplained: the same from any baseline in any metric; modes: by mode, label and metric the sizes
+    of: how many are decided; unexplained: how many of these have no cause; modes: by mode, label and metric the sizes
     of each cause; kernels: {label, size, mode, evidence} of the largest size whose device time differs by the kernels,
-    for each op and mode.
+    for each op and mode. Empty where the study has no causes.
     """
-    every = [{**row, "label": _label(document, row)} for row in document["causes"] if row["mode"] != CONTROL]
-    rows = [row for row in every if row["baseline"] == baseline and row["metric"] in metrics]
+    rows = [row for row in document["causes"] if row["baseline"] == baseline and row["metric"] in metrics]
+    rows = [{**row, "label": _label(document, row)} for row in rows if row["mode"] != CONTROL]
     modes, kernels = {}, {}
     for row in rows:
         by_metric = modes.setdefault(row["mode"], {}).setdefault(row["label"], {}).setdefault(row["metric"], {})
         by_metric.setdefault(row["cause"], []).append(row["size"])
         if row["metric"] == "device" and row["cause"] == "kernel":
             kernels[row["label"], row["mode"]] = {k: row[k] for k in ("label", "size", "mode", "evidence")}
-    unexplained = [sum(row["cause"] == UNEXPLAINED for row in some) for some in (rows, every)]
-    return (
-        {
-            "of": len(rows),
-            "unexplained": unexplained[0],
-            "rows": len(every),
-            "rows_unexplained": unexplained[1],
-            "modes": {mode: modes[mode] for mode in document["study"]["modes"] if mode in modes},
-            "kernels": list(kernels.values()),
-        }
-        if rows
-        else {}
-    )
+    unexplained = sum(row["cause"] == UNEXPLAINED for row in rows)
+    modes = {mode: modes[mode] for mode in document["study"]["modes"] if mode in modes}
+    found = {"of": len(rows), "unexplained": unexplained, "modes": modes, "kernels": list(kernels.values())}
+    return found if rows else {}
+
+
+def _traces(document: dict) -> list[dict]:
+    """Return what summary.json has of traces but their points, with the label, and alone: the device time in µs."""
+    key = ("op", "dtype", "size", "mode")
+    alone = {tuple(row[k] for k in key): row["estimate"] for row in document["summary"] if row["metric"] == "device"}
+    return [
+        {name: value for name, value in trace.items() if name != "points"}
+        | {"label": _label(document, trace), "alone": alone.get(tuple(trace[k] for k in key))}
+        for trace in document["traces"]
+    ]
 
 
 def _rivals(ops: dict, mode: str, metrics: list[str]) -> dict:
@@ -658,6 +665,37 @@ def _flushes(document: dict) -> dict:
     return {"kinds": kinds, "modes": list(twins), "rows": rows}
 
 
+def _explained(ops: dict, causes: dict) -> dict:
+    """Return the ops with differences in device time open that have no cause: with the same kernels, gain and loss."""
+    found = copy.deepcopy(ops)
+    for mode, by_label in causes.get("modes", {}).items():
+        for label, by_metric in by_label.items():
+            for size in by_metric.get("device", {}).get(UNEXPLAINED, []):
+                row = found[label]["modes"][mode]["device"]
+                for verdict in ("faster", "slower"):
+                    row[verdict] = [other for other in row[verdict] if other != size]
+                row["inconclusive"] = [*row["inconclusive"], size]
+    return found
+
+
+def _clocks(document: dict) -> dict:
+    """Return {single, many}: the cells whose SM clock was lower than the GPU's highest by more than δ of device time.
+
+    As the timers of single calls ended and as those of many calls back to back did; a cell: {label, size, low, high}.
+    """
+    delta = document["study"]["equivalence"].get("device", document["study"]["equivalence"]["default"])
+    cells = document["jobs"]["clocks"]
+    top = max((cell["single"]["high"] for cell in cells), default=0)
+    return {
+        name: [
+            {"label": _label(document, cell), "size": cell["size"], **cell[name]}
+            for cell in cells
+            if cell[name]["low"] < (1 - delta) * top
+        ]
+        for name in ("single", "many")
+    }
+
+
 def _answer(ops: dict, mode: str, metrics: list[str]) -> dict:
     """Return by metric the ops for which `mode` is a gain, a loss, the same, dependent on the size, or open.
 
@@ -710,17 +748,38 @@ def _failures(document: dict) -> list[dict]:
 def _near_floor(document: dict) -> dict:
     """Return how many device times are shorter than `factor` times their timer's floor, of how many, and the floors.
 
-    low, high: the least and the greatest of the floors of these times in µs, None where there is no such time.
+    low, high: the least and the greatest of the floors of these times in µs, None where there is no such time; graph:
+    of the speedups over the baseline of such times that graph time has as well, {of, changed}: those with another
+    verdict by it, [{mode, label, size, device, graph}], each a row of the speedups, those that change most first.
     """
     rows = [row for row in document["summary"] if row["metric"] == "device" and row["estimate"] is not None]
     floors = [floor for row in rows if (floor := _floor(row)) is not None]
+    short = {(row["op"], row["dtype"], row["size"], row["mode"]) for row in rows if _floor(row) is not None}
     return {
+        "graph": _by_graph(document, short),
         "cells": len(floors),
         "of": len(rows),
         "factor": FLOOR_FACTOR,
         "low": min(floors, default=None),
         "high": max(floors, default=None),
     }
+
+
+def _by_graph(document: dict, short: set[tuple]) -> dict:
+    """Return {of, changed} of the speedups over the baseline at the given (op, dtype, size, mode): see _near_floor."""
+    by = {}
+    for row in _speedups(document, baseline=document["study"]["baselines"][0]):
+        key = (row["op"], row["dtype"], row["size"], row["mode"])
+        if key in short and row["metric"] in ("device", "graph") and row["verdict"]:
+            by.setdefault(key, {})[row["metric"]] = row
+    both = [pair for pair in by.values() if len(pair) == 2]
+    turned = [pair for pair in both if pair["device"]["verdict"] != pair["graph"]["verdict"]]
+    turned.sort(key=lambda pair: -abs(math.log(pair["graph"]["speedup"] / pair["device"]["speedup"])))
+    names = [
+        {k: pair["device"][k] for k in ("mode", "size")} | {"label": _label(document, pair["device"])}
+        for pair in turned
+    ]
+    return {"of": len(both), "changed": [name | pair for name, pair in zip(names, turned, strict=True)]}
 
 
 def _claim(ops: dict, op: str, published: dict, metrics: list[str], baseline: str) -> dict:

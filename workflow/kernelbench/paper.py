@@ -11,6 +11,7 @@ import typst
 
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
+from kernelbench.study import KINDS, kind
 
 # Keeps a number with its unit, and an interval in one piece.
 NBSP = "\u00a0"
@@ -25,10 +26,8 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     defects: what the gate found, a line each; with any the paper is a draft. A name that the data do not have raises
     InputError: nothing is ever rendered as empty.
     """
-    of_start = [machine for machine in machines if machine["start_pairs"]]
-    of_protocol = [machine for machine in machines if machine["flushes"] or machine["traces"]]
-    of_kernels = [machine for machine in machines if machine["libraries"]]
-    shown = [machine for machine in machines if machine not in (*of_start, *of_protocol, *of_kernels)] or machines
+    by_kind = {word: [m for m in machines if kind(m["study"]) == word] for word in KINDS}
+    shown = by_kind["machine"] or machines
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(text.parent),
         undefined=jinja2.StrictUndefined,
@@ -46,10 +45,10 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     try:
         rendered = environment.get_template(text.name).render(
             machines=_named(shown),
-            studies=_named([machine for machine in machines if machine not in of_start]),
-            start_studies=_named(of_start),
-            protocol_studies=_named(of_protocol),
-            kernel_studies=_named(of_kernels),
+            studies=_named([m for m in machines if kind(m["study"]) not in ("start", "again")]),
+            start_studies=_named(by_kind["start"]),
+            protocol_studies=_named(by_kind["protocol"]),
+            kernel_studies=_named(by_kind["kernels"]),
             published=published,
             coverage=coverage,
             defects=defects,

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from rich.table import Table
-from scipy import stats
 
 from kernelbench.jobs import CELL
 from kernelbench.progress import duration
-from kernelbench.statistics import CONFIDENCE
+from kernelbench.statistics import t_quantile
 
 # The half width that is asked for, relative.
 HALF_WIDTH = 0.01
@@ -33,7 +32,7 @@ def repeats_needed(spread: float, half_width: float = HALF_WIDTH) -> int:
     MOST_REPEATS where even that many are too few.
     """
     n = np.arange(2, MOST_REPEATS + 1)
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * spread / np.sqrt(n)
+    half = t_quantile(n - 1) * spread / np.sqrt(n)
     enough = n[half <= np.log1p(half_width)]
     return int(enough[0]) if len(enough) else MOST_REPEATS
 
@@ -51,7 +50,7 @@ def table(directory: Path) -> pd.DataFrame:
     timed = speedups.metric.isin(drawn.index.get_level_values("metric"))
     speedups = speedups[timed & (speedups["size"] != ALL) & (speedups.n > 1)].reset_index(drop=True)
     half = np.log(speedups.ci_high / speedups.ci_low) / 2
-    spread = half * np.sqrt(speedups.n) / stats.t.ppf((1 + CONFIDENCE) / 2, speedups.n - 1)
+    spread = half * np.sqrt(speedups.n) / t_quantile(speedups.n - 1)
     repeats = pd.Series([repeats_needed(s) for s in spread], speedups.index)
     seconds = pd.read_parquet(directory / "jobs.parquet").groupby([*CELL, "mode"])["seconds.wall"].median()
     arms = [speedups.assign(mode=speedups[arm]) for arm in ("mode", "baseline")]

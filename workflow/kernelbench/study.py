@@ -3,10 +3,12 @@
 Importing this imports no torch: Snakemake reads the study at every call.
 """
 
+import ast
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 
@@ -26,6 +28,8 @@ SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 CONTROL, TWIN = "eager-control", "eager"
 # What a target compares a mode with besides other modes: the rate of the study's fastest copy or matrix product.
 LIMIT = "limit"
+# The name of the study in which snakemake verify measures a part of another one.
+AGAIN = "verify"
 # Keys of a mode's entry that say how its jobs are run, not what is run; where it runs; and what it is compared with.
 PROCESS_KEYS = ("start", "timeout")
 PLAN_KEYS = ("only", "diagnoses")
@@ -33,6 +37,9 @@ PLAN_KEYS = ("only", "diagnoses")
 MEASURE_KEYS = ("devices", "flush", "trace_seconds", "series", *PROCESS_KEYS, *PLAN_KEYS)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
+# What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a part of another
+# study measured again, a machine.
+KINDS = ("start", "protocol", "kernels", "again", "machine")
 HARNESS = Path("workflow/kernelbench/harness")
 RECORDED = ROOT / "results" / "recorded"
 
@@ -106,6 +113,11 @@ class Study:
     def gpu_model(self) -> str:
         """The GPU to ask a cluster for, as in the machine's label; empty where the study is of CPUs."""
         return self.machine.split("-")[0] if self.device == "cuda" else ""
+
+    def recorded_studies(self) -> list[dict]:
+        """Return the mappings of the recorded studies, as they were run."""
+        paths = [RECORDED / name / "study.yaml" for name in self.recorded]
+        return [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths]
 
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
@@ -197,11 +209,12 @@ class Study:
         classes = (of.__module__.split(".") for of in type(self.workloads[job.cell.op]).__mro__)
         bases = [f"workloads/{module[-1]}" for module in classes if "workloads" in module]
         runner = self.modes[job.mode]["runner"]
-        files = [*self._harness, *(f"{HARNESS.as_posix()}/{file}.py" for file in (*bases, f"runners/{runner}"))]
-        kernel = Path("kernels", f"{name}.py")
-        if runner == "kernel" and (ROOT / kernel).exists():
-            files.append(kernel.as_posix())
-        return files
+        kernel = _with_imports(ROOT / "kernels", name) if runner == "kernel" else []
+        return [
+            *self._harness,
+            *(f"{HARNESS.as_posix()}/{file}.py" for file in (*bases, f"runners/{runner}")),
+            *kernel,
+        ]
 
     def job_of(self, wildcards) -> Job:
         """Return the job of a record's path, from the wildcards that Snakemake matched in it."""
@@ -244,6 +257,23 @@ def _run(mode: dict, op: str) -> dict:
     return {**run, "series": [str(size) for size in series]} if series else run
 
 
+@cache
+def _with_imports(package: Path, module: str) -> list[str]:
+    """Return the module's file, if there is one, and those of the package that it imports, itself or through others."""
+    found, todo = [], [module]
+    while todo:
+        path = package / f"{todo.pop()}.py"
+        if path in found or not path.is_file():
+            continue
+        found.append(path)
+        with suppress(SyntaxError):  # which the job that runs it will tell
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom):
+                    names = [f"{node.module}.{alias.name}".split(".") for alias in node.names]
+                    todo += [name[1] for name in names if name[0] == package.name]
+    return sorted(path.relative_to(package.parent).as_posix() for path in found)
+
+
 def cells_of(config: dict) -> list[Cell]:
     """Return every cell of a study's mapping (config.yaml's or study.yaml's) in its order."""
     return [
@@ -272,6 +302,26 @@ def _has(config: dict, cell: Cell, mode: str) -> bool:
 def diagnosed(config: dict, mode: str) -> str | None:
     """Return the mode that `mode` is a variant of for diagnosis, None where it is one to be judged by itself."""
     return config["modes"][mode].get("diagnoses")
+
+
+def is_twin(study: dict, mode: str, other: str) -> bool:
+    """Say whether `mode` starts warm and `other`, which is the same else, fresh."""
+    entries = [study["modes"][name] for name in (mode, other)]
+    starts = [entry.get("start", study.get("start", "fresh")) for entry in entries]
+    run, same = ({k: v for k, v in entry.items() if k not in PROCESS_KEYS} for entry in entries)
+    return starts == ["warm", "fresh"] and run == same and mode != CONTROL
+
+
+def kind(study: dict) -> str:
+    """Return what the mapping of a study is a study of, one of KINDS; "machine" is what none of the others is."""
+    modes = study["modes"]
+    if study["machine"].endswith(f"-{AGAIN}"):
+        return "again"
+    if any(is_twin(study, mode, other) for mode in modes for other in study["baselines"]):
+        return "start"
+    if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
+        return "protocol"
+    return "kernels" if any("library" in entry for entry in modes.values()) else "machine"
 
 
 def without_arms(document: dict) -> dict:

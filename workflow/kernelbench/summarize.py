@@ -6,13 +6,14 @@ samples always give the same tables.
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import compilation, jobs, statistics
+from kernelbench import compilation, host, jobs, statistics
 from kernelbench.causes import DECIDED, UNEXPLAINED, Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
@@ -44,10 +45,12 @@ STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
 NORMAL_MAD = 1.4826
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
-PEAKS_NOTE = "two peaks"
+PEAKS_NOTE, FAR_NOTE = "two peaks", "far off"
 EXACT_NOTE = "the exact interval disagrees"
 OFF_STREAM = "not on PyTorch's stream: it has latency, throughput and first_call"
 ALL = "all"
+# The timers whose samples are asked whether they still get shorter.
+DRIFTING = ("device", "latency")
 WORK = ["work.flops", "work.bytes", "work.bound"]
 
 
@@ -67,6 +70,7 @@ class Data:
         grouped = samples.groupby([*key, "repeat"], observed=True)["value"]
         logs = grouped.agg(statistics.repeat_value)
         self.within = self._within(samples, [*key, "repeat"])
+        self.drift = _drift(samples[samples.timer.isin(DRIFTING)], [*key, "repeat"])
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
         cells = cells_of(self.study)
         self.rows = [(c.op, c.dtype, c.size, mode) for c in cells for mode in modes_of(self.study, c)]
@@ -114,6 +118,24 @@ class Data:
         return None if found is None or not np.isfinite(found).all() else found
 
 
+def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
+    """Return by mode and timer how much longer the last fifth of a job's samples takes than the first, as a share.
+
+    median: over the cells, each the mean of its repeats; low, high: the least and the greatest of them.
+    """
+
+    def change(values: pd.Series) -> float:
+        fifth = max(1, len(values) // 5)
+        return np.log(values.iloc[-fifth:].median() / values.iloc[:fifth].median())
+
+    logs = samples.groupby(key, observed=True)["value"].agg(change).groupby(level=key[:-1], observed=True).mean()
+    found = {}
+    for (mode, timer), cells in np.expm1(logs).groupby(level=["mode", "timer"], observed=True):
+        ends = {"median": cells.median(), "low": cells.min(), "high": cells.max()}
+        found.setdefault(mode, {})[timer] = {name: float(f"{share:.6g}") for name, share in ends.items()}
+    return found
+
+
 def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
     """Return (summary, speedups, summary.json's content) of the measurements in `directory`."""
     data = Data(directory)
@@ -133,8 +155,10 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "causes": reasons,
         "spread": _plain(_spread(data)),
         "unsettled": _unsettled(data),
-        "payback": _plain(_paybacks(data)),
+        "payback": _plain(_paybacks(data, speedups)),
         "traces": traces(data.jobs),
+        "drift": data.drift,
+        "host": host.speed(data),
         "jobs": jobs.about(data.jobs),
         "compilation": compilation.about(data.jobs),
         "targets": judged(data.study, lambda row, of: _ratios(data, ceilings, row, of)),
@@ -162,12 +186,14 @@ def _spread(data: Data) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=SPREAD.split())
 
 
-def _paybacks(data: Data) -> pd.DataFrame:
+def _paybacks(data: Data, table: pd.DataFrame) -> pd.DataFrame:
     """Return after how many calls each mode that compiles has paid for its longer first call, over the first baseline.
 
-    cost: how much longer that is, in s; saved: what a call takes less, in µs; kind, calls, low, high: of Payback.
+    cost: how much longer that is, in s; saved: what a call takes less, in µs; kind, calls, low, high: of Payback, but
+    open where the verdict in the table of speedups, which is corrected for the number of cells, does not agree.
     """
     baseline, found = data.study["baselines"][0], []
+    verdicts = table.set_index(["op", "dtype", "size", "mode", "baseline", "metric"]).verdict.to_dict()
     for row in data.rows:
         *cell, mode = row
         entry = data.study["modes"][mode]
@@ -181,6 +207,8 @@ def _paybacks(data: Data) -> pd.DataFrame:
             if len(times) > 1:
                 cost, saved = times[:, 0] - times[:, 1], times[:, 3] - times[:, 2]
                 paid = statistics.payback(cost * 1e6, saved)
+                if verdicts[*row, baseline, metric] != {"after": "faster", "never": "slower"}.get(paid.kind):
+                    paid = replace(paid, kind="open", calls=np.nan, high=np.nan)
                 found.append([*row, metric, len(times), cost.mean(), saved.mean(), *vars(paid).values()])
     return pd.DataFrame(found, columns=PAYBACK.split())
 
@@ -281,6 +309,13 @@ def _peaks_note(logs: pd.Series) -> str:
     )
 
 
+def _pairs_note(pairs: pd.Series) -> str:
+    """Return a note where the pairs fall into two groups or some are far off, as times may be by their block alone."""
+    far = statistics.far_off(pairs.to_numpy())
+    off = f"{FAR_NOTE}: {far} of {len(pairs)} repeats, more than {statistics.FAR} times their median" if far else ""
+    return _peaks_note(pairs) or off
+
+
 def pairs_of(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
     """Return log speedups by repeat, where both arms of the pair are there."""
     own, other = data.values(row, metric), data.values((*row[:3], baseline), metric)
@@ -332,12 +367,12 @@ def _speedups(data: Data) -> tuple[pd.DataFrame, dict]:
 
 
 def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:
-    """Return the speedups whose pairs fall into two groups, with the speedup of each repeat."""
+    """Return the speedups whose pairs fall into two groups or are far off, with the speedup of each repeat."""
     found = []
     for row in table[(table["size"] != ALL) & (table.n > 0)].itertuples():
         key = (row.op, row.dtype, row.size, row.mode)
         pairs = pairs_of(data, key, row.baseline, row.metric)
-        if statistics.two_peaks(pairs.to_numpy()):
+        if _pairs_note(pairs):
             names = ("op", "dtype", "size", "mode", "baseline", "metric")
             points = [float(f"{s:.6g}") for s in np.exp(pairs)]
             found.append({**{name: getattr(row, name) for name in names}, "points": points})
@@ -410,7 +445,7 @@ def _row(data, row, baseline, metric, pairs, status, reason) -> list:
     logs = pairs.to_numpy()
     found = statistics.interval(logs)
     exact = statistics.hodges_lehmann(logs)
-    notes = ["" if size == ALL else _peaks_note(pairs), _exact_note(found, exact)]
+    notes = ["" if size == ALL else _pairs_note(pairs), _exact_note(found, exact)]
     reason = "; ".join(filter(None, [reason, *notes]))
     return [
         *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status, reason,

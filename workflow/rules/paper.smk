@@ -45,10 +45,10 @@ rule write_numbers:
     conda:
         "../../envs/environment.yaml"
     params:
-        local="--local",
+        more="--local",
     shell:
         "python workflow/scripts/write_numbers.py --document {input.document:q} --published {input.published:q}"
-        " --claims {input.claims:q} {params.local} --output {output:q} > {log:q} 2>&1"
+        " --claims {input.claims:q} {params.more} --output {output:q} > {log:q} 2>&1"
 
 
 use rule write_numbers as write_numbers_recorded with:
@@ -57,12 +57,17 @@ use rule write_numbers as write_numbers_recorded with:
         published="paper/published.yaml",
         claims="paper/claims.yaml",
         code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers", "prior"]),
+        again=lambda wildcards: (
+            f"results/rebuilt/{wildcards.recorded}/again.json"
+            if f"{wildcards.recorded}-{AGAIN}" in study.recorded
+            else []
+        ),
     output:
         "results/rebuilt/{recorded}/numbers.json",
     log:
         "results/rebuilt/{recorded}/logs/write_numbers.log",
     params:
-        local="",
+        more=lambda wildcards, input: f"--again {input.again}" if input.again else "",
 
 
 # Fill the numbers into the text.
@@ -110,7 +115,7 @@ rule typeset_paper:
         template="paper/template.typ",
         bibliography="paper/references.bib",
         code="workflow/kernelbench/paper.py",
-        figures=expand("{directory}/figures/{figure}.svg", directory=recorded, figure=FIGURES),
+        figures=recorded_figures,
     output:
         report("paper/paper.pdf", caption="../report/paper.rst", category="Paper"),
     log:
@@ -129,7 +134,7 @@ use rule typeset_paper as typeset_local_paper with:
         template="paper/template.typ",
         bibliography="paper/references.bib",
         code="workflow/kernelbench/paper.py",
-        figures=expand("{directory}/figures/{figure}.svg", directory=[*recorded, study.results], figure=FIGURES),
+        figures=[*recorded_figures, *expand(f"{study.results}/figures/{{figure}}.svg", figure=FIGURES)],
     output:
         report("results/{machine}/paper.pdf", caption="../report/paper.rst", category="Paper"),
     log:

@@ -2,7 +2,8 @@
 #
 # needs  the records of this machine, or the samples of a recorded study
 # makes  study.yaml, samples.parquet, jobs.parquet, environment.json; from these summary.csv, speedups.csv,
-#        summary.json, below results/<machine> and, for a recorded study, results/rebuilt/<study>
+#        summary.json, below results/<machine> and, for a recorded study, results/rebuilt/<study>; again.json where a
+#        part of a recorded study was measured again
 
 
 # Seconds each: on a cluster the login node runs them, and none waits for an allocation.
@@ -11,6 +12,7 @@ localrules:
     collect,
     summarize,
     summarize_recorded,
+    compare_recorded,
 
 
 # Write the study as it is run: the config with everything resolved that depends on the machine.
@@ -58,7 +60,7 @@ rule summarize:
         study="results/{machine}/study.yaml",
         code=expand(
             "workflow/kernelbench/{module}.py",
-            module=["causes", "compilation", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
+            module=["causes", "compilation", "host", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
         ),
     output:
         summary="results/{machine}/summary.csv",
@@ -84,7 +86,7 @@ use rule summarize as summarize_recorded with:
         study="results/recorded/{recorded}/study.yaml",
         code=expand(
             "workflow/kernelbench/{module}.py",
-            module=["causes", "compilation", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
+            module=["causes", "compilation", "host", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
         ),
     output:
         summary="results/rebuilt/{recorded}/summary.csv",
@@ -92,3 +94,29 @@ use rule summarize as summarize_recorded with:
         document="results/rebuilt/{recorded}/summary.json",
     log:
         "results/rebuilt/{recorded}/logs/summarize.log",
+
+
+# What was measured again of a recorded study, beside it. Both are sources; their summaries are rebuilt.
+rule compare_recorded:
+    input:
+        documents=[
+            "results/rebuilt/{recorded}/summary.json",
+            f"results/rebuilt/{{recorded}}-{AGAIN}/summary.json",
+        ],
+        samples=[
+            "results/recorded/{recorded}/samples.parquet",
+            f"results/recorded/{{recorded}}-{AGAIN}/samples.parquet",
+        ],
+        claims="paper/claims.yaml",
+        code=expand("workflow/kernelbench/{module}.py", module=["again", "claims", "statistics", "verify"]),
+    output:
+        "results/rebuilt/{recorded}/again.json",
+    log:
+        "results/rebuilt/{recorded}/logs/compare.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        data=lambda wildcards, input: [Path(path).parent for path in input.samples],
+    shell:
+        "python workflow/scripts/compare.py --data {params.data:q} --documents {input.documents:q}"
+        " --claims {input.claims:q} --output {output:q} > {log:q} 2>&1"

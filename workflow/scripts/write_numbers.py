@@ -16,11 +16,13 @@ def main() -> None:
     parser.add_argument("--published", type=Path, required=True, help="published.yaml")
     parser.add_argument("--claims", type=Path, required=True, help="claims.yaml")
     parser.add_argument("--local", action="store_true", help="measured here, not a recorded study")
+    parser.add_argument("--again", type=Path, help="again.json, where a part of the study was measured again")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     document = json.loads(arguments.document.read_text(encoding="utf-8"))
     published = prior.load(arguments.published)
     result = numbers(document, published, arguments.local)
+    result["again"] = json.loads(arguments.again.read_text(encoding="utf-8")) if arguments.again else None
     result["own_claims"] = evaluated(load(arguments.claims), document)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

@@ -8,7 +8,7 @@ import gc
 import random
 import re
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from kernelbench.harness import (
     timers,
     workloads,
 )
+from kernelbench.harness.core import Core
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.program import Program, prepare
 from kernelbench.harness.record import VERSION
@@ -174,8 +175,10 @@ class _Job:
         with self.phase("checks"):
             checks = [_check(program, self.runner, function, given) for given in inputs]
         if all(check["ok"] for check in checks):
-            self.warm_up(call, synchronize, sampling)
-            self.time(call, synchronize, sampling)
+            # On a CPU the cores are what is measured.
+            with Core() if self.on_gpu else nullcontext() as core:
+                self.warm_up(call, synchronize, sampling)
+                self.time(call, synchronize, sampling, core)
             with self.phase("checks"):
                 checks += [_check(program, self.runner, function, given) for given in inputs]
         if self.runner.dynamo:
@@ -261,7 +264,7 @@ class _Job:
             _freeze()
             self.record["warm_up"] = timers.warm_up(call, synchronize, sampling)
 
-    def time(self, call: Callable, synchronize: Callable, sampling: dict) -> None:
+    def time(self, call: Callable, synchronize: Callable, sampling: dict, core: Core | None) -> None:
         """Run the timers of the device; the GPU's state is read while it still is that of the timers."""
         record = self.record
         with self.phase("timers"):
@@ -273,7 +276,7 @@ class _Job:
                 chosen = choose(call, synchronize, device, series)
                 if not chosen:
                     continue
-                series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling)
+                series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling, core)
                 if self.on_gpu:
                     record.setdefault("clocks", {})[name] = provenance.gpu_load().get("sm_clock")
             for metric, (values, flags) in series.items():
@@ -287,6 +290,7 @@ class _Job:
         if self.on_stream:
             record["delay"] = {"cycles": device.cycles, "redone": device.redone}
         if self.on_gpu:
+            record["core"] = {"loop": core.full, "again": core.again, "slow": core.slow}
             record["gpu_after"] = provenance.gpu_state()
             record["suspect"] = provenance.suspect(record["gpu_before"], record["gpu_after"])
 

@@ -12,14 +12,20 @@ host and from one captured graph.
 import gc
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
 from statistics import median
 from time import perf_counter, perf_counter_ns
 
+from kernelbench.harness.core import Core
+
 # A sample further than this many median absolute deviations above the median is flagged, not dropped.
 OUTLIER_MADS = 10
-# Timers take their samples in this many turns each.
+# The least number of calls in a window of the warm-up.
+WINDOW_CALLS = 3
+# Timers take their samples in this many turns each; in more, if they have taken so many seconds in one.
 TURNS = 10
+TURN_SECONDS = 0.005
 # The delay that hides the host's work starts at about 50 µs on a 2 GHz GPU and may double up to some 25 ms.
 DELAY_CYCLES = 100_000
 MAX_DELAY_CYCLES = 51_200_000
@@ -74,24 +80,38 @@ def warm_up(call: Callable, synchronize: Callable, sampling: dict) -> dict:
 
     Returns {values: µs of each call, settled: whether the windows agreed}.
     """
-    window, values, started = sampling["warmup_window"], [], perf_counter()
+    windows, started = [], perf_counter()
     with quiet_host():
         while True:
-            values += [wall(call, synchronize) * 1e6 for _ in range(window)]
-            if len(values) < 3 * window:
+            windows.append(_window(call, synchronize, sampling))
+            if len(windows) < 3:
                 continue
-            last = [median(values[i : i + window]) for i in range(len(values) - 3 * window, len(values), window)]
+            last = [median(window) for window in windows[-3:]]
             settled = max(last) <= min(last) * (1 + sampling["warmup_tolerance"])
             if settled or perf_counter() - started > sampling["warmup_max_seconds"]:
-                return {"values": values, "settled": settled}
+                return {"values": [value for window in windows for value in window], "settled": settled}
 
 
-def in_turns(timers: list[Callable[[], Sample]], settle: Callable, sampling: dict) -> dict[str, tuple[list, list]]:
+def _window(call: Callable, synchronize: Callable, sampling: dict) -> list[float]:
+    """Return the µs of `warmup_window` calls; of fewer, but WINDOW_CALLS, once they have taken a tenth of the limit."""
+    values, started = [], perf_counter()
+    while len(values) < sampling["warmup_window"]:
+        values.append(wall(call, synchronize) * 1e6)
+        slow = perf_counter() - started > sampling["warmup_max_seconds"] / 10
+        if slow and len(values) >= WINDOW_CALLS:
+            break
+    return values
+
+
+def in_turns(
+    timers: list[Callable[[], Sample]], settle: Callable, sampling: dict, core: Core | None = None
+) -> dict[str, tuple[list, list]]:
     """Return by metric (values in µs, flags) of the samples of all `timers`, taken in turns.
 
-    A slow moment of the host thus falls on some samples of each timer, not on all of one's. `settle` begins each turn,
-    so that it finds the device as a call leaves it. A timer takes `samples` of them; once it has `min_samples` and has
-    taken `max_seconds`, no more.
+    A slow moment of the host thus falls on some samples of each timer, not on all of one's. With a `core`, the samples
+    of a turn in which the host was slow are taken again elsewhere, and flagged where it stays so. `settle` begins each
+    turn, so that it finds the device as a call leaves it. A timer takes `samples` of them; once it has `min_samples`
+    and has taken `max_seconds`, no more.
     """
     taken, spent = [[] for _ in timers], [0.0] * len(timers)
 
@@ -100,16 +120,24 @@ def in_turns(timers: list[Callable[[], Sample]], settle: Callable, sampling: dic
         slow = count >= sampling["min_samples"] and spent[which] > sampling["max_seconds"]
         return count >= sampling["samples"] or slow
 
+    def turn(which: int) -> list[tuple[float, dict, str]]:
+        """Return (s, values, flag) of the samples of one turn."""
+        settle()
+        found, began = [], perf_counter()
+        most = min(ceil(sampling["samples"] / TURNS), sampling["samples"] - len(taken[which]))
+        while len(found) < most and (not found or perf_counter() - began < TURN_SECONDS):
+            before = perf_counter()
+            values, flag = timers[which]()
+            found.append((perf_counter() - before, values, flag))
+        return found
+
     with quiet_host():
         while left := [which for which in range(len(timers)) if not enough(which)]:
             for which in left:
-                settle()
-                for _ in range(ceil(sampling["samples"] / TURNS)):
-                    before = perf_counter()
-                    taken[which].append(timers[which]())
-                    spent[which] += perf_counter() - before
-                    if enough(which):
-                        break
+                found, quiet = core.undisturbed(partial(turn, which)) if core else (turn(which), True)
+                for seconds, values, flag in found:
+                    taken[which].append((values, flag if quiet else flag or "slow host"))
+                    spent[which] += seconds
     series = {}
     for samples in taken:
         for metric in samples[0][0]:

@@ -1,0 +1,337 @@
+"""Kept launches, without a GPU: they call Triton's launcher as Triton does, or not at all. And the operators."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("triton")
+
+import triton
+from test_kernels import MODULES, attention, layer_norm, matmul, softmax
+from triton import knobs
+from triton.backends.nvidia import driver
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
+
+launch = MODULES["softmax"].launch
+hopper = MODULES["attention"].attention_hopper
+REST = (5, 7, 0.5, 64)
+
+
+@pytest.fixture(autouse=True)
+def _interpreter(monkeypatch):
+    if not torch.cuda.is_available():
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+class Compiled:
+    """A compiled kernel whose launcher writes down what Triton's C code would be called with."""
+
+    function, packed_metadata = "function", "packed"
+
+    def __init__(self, descriptors=0, **attributes):
+        self.calls = []
+        self.run = driver.CudaLauncher.__new__(driver.CudaLauncher)
+        names = ("num_ctas", "launch_cooperative_grid", "launch_pdl", "arg_annotations", "kernel_signature")
+        sizes = dict.fromkeys(("global_scratch_size", "profile_scratch_size"), 0)
+        aligns = dict.fromkeys(("global_scratch_align", "profile_scratch_align"), 1)
+        vars(self.run).update(dict(zip(names, names, strict=True)) | sizes | aligns | attributes)
+        what = ("swizzle", "elem_size", "block_size", "fp4_padded")
+        meta = [{**dict.fromkeys(what, 0), "elem_type": i} for i in range(descriptors)]
+        self.metadata = SimpleNamespace(tensordesc_meta=meta)
+        signature = {i: "tensordesc<>" for i in range(descriptors)}
+        self.run.launch = driver.wrap_handle_tensordesc(lambda *args: self.calls.append(args), signature, meta)
+
+
+class Kernel:
+    """In place of a kernel: its launches, and one compiled kernel for all of them."""
+
+    def __init__(self, descriptors=0, **attributes):
+        self.compiled, self.launches = Compiled(descriptors, **attributes), []
+
+    def __getitem__(self, grid):
+        def run(*args, **options):
+            self.launches.append((grid, args))
+            return self.compiled
+
+        return run
+
+    def as_triton_calls(self, i=-1):
+        """What the launcher is called with in the usual way to launch, with numbers for tensors."""
+        grid, args = self.launches[i]
+        args = [arg.data_ptr() if isinstance(arg, torch.Tensor) else arg for arg in args]
+        self.compiled.run(*(*grid, 1, 1)[:3], 99, "function", "packed", None, None, None, *args)
+        return plain(self.compiled.calls.pop())
+
+
+def plain(call):
+    """Without the difference between a list of arguments and a tuple."""
+    return [tuple(part) if isinstance(part, list) else part for part in call]
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """As if tensors were on the second of two GPUs, the current one, with stream 99. Tensor maps are tuples."""
+    if torch.cuda.is_available():
+        pytest.skip("on a CPU, as if there were a GPU")
+    monkeypatch.setattr(launch, "stream", lambda device: 99)
+    monkeypatch.setattr(launch, "_DEVICE", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    fill = dict.fromkeys(("fill_tma_descriptor", "fill_tma_descriptor_tiled"), lambda *args: args)
+    monkeypatch.setattr(triton.runtime.driver, "_active", SimpleNamespace(utils=SimpleNamespace(**fill)))
+
+
+def tensors(number=2):
+    """Tensors whose addresses are multiples of 16."""
+    found = [torch.zeros(64) for _ in range(number)]
+    assert not any(t.data_ptr() % 16 for t in found)
+    return tuple(found)
+
+
+def test_a_kept_launch_calls_the_launcher_as_triton_does(gpu):
+    kernel = Kernel()
+    again = launch.start(kernel, (3, 2), tensors(), REST, num_warps=4)
+    kernel[3, 2](*tensors(), *REST)
+    _, others = kernel.launches[-1]
+    for _ in range(2):
+        assert again(others[0].data_ptr(), others[1].data_ptr())
+        assert plain(kernel.compiled.calls.pop()) == kernel.as_triton_calls()
+
+
+def test_it_refuses_what_the_usual_launch_must_do(gpu, monkeypatch):
+    kernel = Kernel()
+    again = launch.start(kernel, (3, 2), tensors(), REST)
+    addresses = 4096, 8192
+    assert not again(4096, 8194)  # compiled for multiples of 16
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "_DEVICE", lambda: 0)
+        assert not again(*addresses)
+    for hook in (knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook):
+        hook.add(print)
+        assert not again(*addresses)
+        hook.remove(print)
+    assert kernel.compiled.calls == []
+    assert again(*addresses)
+
+
+@pytest.mark.parametrize("size", ["global_scratch_size", "profile_scratch_size"])
+def test_a_kernel_with_scratch_memory_is_not_kept(gpu, size):
+    assert launch.start(Kernel(**{size: 128}), (3,), tensors(), REST) is None
+
+
+def test_tensors_at_odd_addresses_make_no_kept_launch(gpu):
+    assert launch.start(Kernel(), (3,), (*tensors(1), torch.zeros(64)[1:]), REST) is None
+
+
+def test_descriptors_that_are_no_tensor_maps_make_no_kept_launch(gpu):
+    kernel = Kernel()
+    described = SimpleNamespace(base=torch.zeros(64), shape=[8, 8], strides=[8, 1])
+    assert launch.start(kernel, (3,), (described,), REST) is None
+
+
+def test_nothing_is_kept_under_another_triton_or_interpreted(gpu, monkeypatch):
+    kernel = Kernel()
+    kernel.compiled = None  # what an interpreted kernel returns
+    assert launch.start(kernel, (3,), tensors(), REST) is None
+    monkeypatch.setattr(launch, "_VERSION", "3.99")
+    assert launch.start(Kernel(), (3,), tensors(), REST) is None
+
+
+def test_this_triton_is_known():
+    assert launch._VERSION in launch._MIDDLES
+
+
+def test_not_too_much_is_kept(gpu, monkeypatch):
+    monkeypatch.setattr(launch, "_SIZE", 2)
+    again, kept = launch.start(Kernel(), (3,), tensors(), REST), {}
+    for i in range(5):
+        launch.keep(kept, i, again)
+        assert len(kept) <= 2 and i in kept
+        assert again(16 * i, 0) and len(launch._ARGUMENTS) <= 2
+    launch.keep(kept, None, again)
+    launch.keep(kept, "key", None)
+    assert not {None, "key"} & set(kept)
+
+
+# The operations
+
+
+def normal(*shape, dtype=torch.float16):
+    return torch.randn(shape, dtype=dtype)
+
+
+INPUTS = {
+    "softmax": lambda: (normal(4, 8),),
+    "layer_norm": lambda: (normal(4, 8), normal(8), normal(8)),
+    "matmul": lambda: (normal(16, 8), normal(24, 8).t()),
+    "attention": lambda: tuple(normal(1, 4, 2, 16).transpose(1, 2) for _ in range(3)),
+}
+OTHERS = {
+    "softmax": lambda x: [(x.float(),), (x[:2],), (x.reshape(8, 4),), (normal(4, 16)[:, ::2],)],
+    "layer_norm": lambda x, w, b: [(x, w, b, 1e-6), (x, normal(16)[::2], b), (x[:2], w, b)],
+    "matmul": lambda a, b: [(a.float(), b.float()), (a[:2], b), (a, b.contiguous()), (a[:, :4], b[:4])],
+    "attention": lambda q, k, v: [(q, k, v, True), (q, k, v, False, 0.5), (q, k[:, :, :2], v[:, :, :2])],
+}
+
+
+@pytest.mark.parametrize("op", MODULES)
+def test_an_operation_starts_again_what_it_started_for_such_tensors(gpu, op, monkeypatch):
+    module, call = MODULES[op], getattr(MODULES[op], op)
+    name = {"softmax": "_rows_kernel", "layer_norm": "_rows_kernel"}.get(op, f"_{op}_kernel")
+    kernel = Kernel()
+    monkeypatch.setattr(module, name, kernel)
+    monkeypatch.setattr(module, "_KEPT", {})
+    call(*INPUTS[op]())
+    inputs = INPUTS[op]()
+    out = call(*inputs)
+    assert len(kernel.launches) == 1
+    kernel.launches.append((kernel.launches[0][0], (*inputs, out, *kernel.launches[0][1][len(inputs) + 1 :])))
+    (called,) = kernel.compiled.calls
+    kernel.compiled.calls.clear()
+    assert plain(called) == kernel.as_triton_calls()
+    for number, others in enumerate(OTHERS[op](*inputs), 3):
+        call(*others)
+        assert len(kernel.launches) == number
+    with pytest.raises(ValueError, match="requires grad"):
+        call(inputs[0].clone().requires_grad_(), *inputs[1:])
+    with torch.no_grad():
+        call(torch.nn.Parameter(inputs[0]), *inputs[1:])
+    assert len(kernel.launches) == number
+
+
+@pytest.mark.parametrize("op", MODULES)
+def test_what_a_kept_launch_refuses_is_done_anew(op, monkeypatch):
+    if torch.cuda.is_available():
+        pytest.skip("for the interpreter")
+    module, inputs = MODULES[op], INPUTS[op]()
+    call, refused = getattr(module, op), []
+    rest = {"layer_norm": (1e-5,), "attention": (False, None)}.get(op, ())
+    monkeypatch.setattr(module, "_KEPT", {module._key(*inputs, *rest): lambda *addresses: refused.append(addresses)})
+    found = call(*inputs)
+    assert refused[0][:-1] == tuple(t.data_ptr() for t in inputs)
+    module._KEPT.clear()
+    assert torch.equal(call(*inputs), found)
+
+
+def start_on_hopper(op, *tensors):
+    """Start the kernel for Hopper."""
+    if op == "attention":
+        return hopper.start(*tensors, False, 0.5)
+    module = MODULES["matmul"]
+    views = [module._readable(t.shape, t.stride()) for t in tensors[:2]]
+    return module._on_hopper(*tensors, views, module._Hopper(64, 128, 64, 4), 3)
+
+
+def hopper_tensors(op):
+    if op == "attention":
+        return *(normal(2, 100, 3, 64).transpose(1, 2) for _ in range(3)), normal(2, 3, 100, 64)
+    return normal(72, 120), normal(64, 120).t(), normal(72, 64)
+
+
+@pytest.mark.parametrize("op", ["matmul", "attention"])
+def test_a_kept_launch_makes_the_tensor_maps_that_triton_makes(gpu, op, monkeypatch):
+    kernel, started = Kernel(descriptors=3 if op == "matmul" else 4), []
+    monkeypatch.setattr(MODULES["matmul"], "_hopper_kernel", kernel)
+    monkeypatch.setattr(hopper, "_attention_hopper", kernel)
+    again = start_on_hopper(op, *hopper_tensors(op))
+    others = hopper_tensors(op)
+    start_on_hopper(op, *others)
+    for _ in range(2):
+        assert again(*(t.data_ptr() for t in others))
+        started.append(plain(kernel.compiled.calls.pop()))
+    assert started[0] == started[1] == kernel.as_triton_calls()
+    assert started[0] != kernel.as_triton_calls(0)
+
+
+# The operators
+
+
+@pytest.fixture
+def inputs():
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return [torch.randn(*shape, device=device) for shape in ((3, 32), (32,), (32,))]
+
+
+def all_four(x, w, b):
+    y = layer_norm(softmax(x) * 2, w, b) + 1
+    heads = matmul(matmul(y, y.mT), x).view(1, 1, -1, 16)
+    return attention(heads, heads * 2, heads, True), attention(heads, heads, heads + 1, scale=0.3)
+
+
+def arguments(x, w, b):
+    heads = x.view(1, 2, 3, 16)
+    return {
+        "softmax": (x,),
+        "layer_norm": (x, w, b, 1e-5),
+        "matmul": (x, x.t()),
+        "attention": (heads, heads, heads, True, None),
+    }
+
+
+@pytest.mark.parametrize("op", MODULES)
+def test_opcheck(inputs, op):
+    torch.library.opcheck(getattr(torch.ops.kernelbench, op).default, arguments(*inputs)[op])
+
+
+def test_torch_compile_sees_operators(inputs):
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(all_four, fullgraph=True, backend=backend)
+    torch.testing.assert_close(compiled(*inputs), all_four(*inputs))
+    called = {str(node.target) for node in graphs[0].graph.nodes if node.op == "call_function"}
+    assert {f"kernelbench.{op}.default" for op in MODULES} <= called
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_torch_compile_through_autograds_tracing(inputs, dynamic):
+    x, w, b = inputs
+    compiled = torch.compile(all_four, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, torch.nn.Parameter(w), b), all_four(x, w, b))
+        torch.testing.assert_close(compiled(x[:2], w, b), all_four(x[:2], w, b))
+
+
+def test_tracing_by_hand(inputs):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    for mode in ("real", "fake", "symbolic"):
+        graph = make_fx(all_four, tracing_mode=mode)(*inputs)
+        assert all(f"kernelbench.{op}" in graph.code for op in MODULES)
+        torch.testing.assert_close(graph(*inputs), all_four(*inputs))
+
+
+def test_subclasses_see_operators(inputs):
+    seen = []
+
+    class Watching(torch.Tensor):
+        @staticmethod
+        def __new__(cls, held):
+            return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype, device=held.device)
+
+        def __init__(self, held):
+            self.held = held
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*(a.held if isinstance(a, cls) else a for a in args), **(kwargs or {}))
+
+    for op, args in arguments(*inputs).items():
+        call = getattr(MODULES[op], op)
+        watched = (Watching(a) if isinstance(a, torch.Tensor) else a for a in args)
+        torch.testing.assert_close(call(*watched), call(*args))
+        assert f"kernelbench.{op}.default" in seen
+
+
+def test_an_operator_defines_no_gradient(inputs):
+    x, w, b = inputs
+    with pytest.raises(ValueError, match="weight requires grad"):
+        layer_norm(x, w.requires_grad_(), b)
+    y = F.relu(torch.ops.kernelbench.softmax(x))
+    assert not y.requires_grad
