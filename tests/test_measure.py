@@ -225,6 +225,14 @@ def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, mo
     assert (entry["status"], entry["reason"]) == ("unsupported", f"{package} is not installed; pip install {package}")
 
 
+def test_rows_wider_than_a_library_takes_are_unsupported(settings, monkeypatch):
+    monkeypatch.setattr(runner, "find_spec", lambda name: name)
+    monkeypatch.setattr(runner, "import_module", lambda name: None)
+    monkeypatch.setattr(modes.metadata, "version", lambda name: "0")
+    entry = measure(settings(size="65537", run={"runner": "library", "library": "liger"}))
+    assert (entry["status"], entry["reason"]) == ("unsupported", "liger takes rows of at most 65536 elements")
+
+
 def test_a_mode_that_goes_wrong_later_is_caught_after_timing(settings, monkeypatch):
     calls = []
 

@@ -1,9 +1,12 @@
 """The kernel of another library, which the workload knows."""
 
 from kernelbench.harness.runner import Package, Runner
+from kernelbench.harness.workload import Unsupported
 
 # The libraries besides PyTorch itself.
 PACKAGES = {"liger": Package("liger-kernel", "liger_kernel"), "quack": Package("quack-kernels", "quack")}
+# The widest rows that a library takes; wider ones it refuses with an exception of no particular type.
+WIDEST = {"liger": 65536}
 
 
 class Library(Runner):
@@ -15,7 +18,10 @@ class Library(Runner):
         return (PACKAGES[name],) if name in PACKAGES else ()
 
     def build(self, program, options, inputs):
-        return program.workload.library(options["library"])
+        name, columns = options["library"], inputs[0].shape[-1]
+        if columns > WIDEST.get(name, columns):
+            raise Unsupported(f"{name} takes rows of at most {WIDEST[name]} elements")
+        return program.workload.library(name)
 
 
 RUNNER = Library()
