@@ -106,12 +106,12 @@ def _registered(function: Callable) -> Callable:
 def shown(studies: list[dict]) -> list[list[str]]:
     """Return for each study's mapping the figures that a paper of these studies shows of it.
 
-    Of a study of the protocol that is the trace, of one of kernels the roofline, of one of starts or of a part measured
-    again none; all where there is no study of a machine.
+    Of a study of the protocol that is the trace, of one of kernels the roofline, of one of a topic the speedups, of one
+    of starts or of a part measured again none; all where there is no study of a machine.
     """
     kinds = [kind(study) for study in studies]
-    special = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"]} if "machine" in kinds else {}
-    return [special.get(word, list(FIGURES)) for word in kinds]
+    special = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"], "topic": ["speedups"]}
+    return [special.get(word, list(FIGURES)) if "machine" in kinds else list(FIGURES) for word in kinds]
 
 
 def draw(name: str, document: dict, published_numbers: dict):

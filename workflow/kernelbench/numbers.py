@@ -77,6 +77,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "first_call": _first_call(ops),
         "arms": arms,
         "payback": _payback(document, ops, compiled),
+        "compilation": [{**row, "label": _label(document, row)} for row in document["compilation"]],
         "causes": (causes := _causes(document, baseline, metrics)),
         "libraries": [mode for mode, entry in modes.items() if entry["runner"] == "library"],
         "rivals": {mode: _rivals(ops, mode, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"},

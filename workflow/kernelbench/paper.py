@@ -21,10 +21,10 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     """Return the text of the Markdown file `text` with everything filled in.
 
     machines: the numbers of each machine with `figures`, the directory of its figures. Studies of how processes start,
-    of what the protocol does and of kernels beside those of other libraries are told in sections of their own; they
-    stand for their machine only where there is no other study. coverage: what kernelbench.coverage.table returns.
-    defects: what the gate found, a line each; with any the paper is a draft. A name that the data do not have raises
-    InputError: nothing is ever rendered as empty.
+    of what the protocol does, of kernels beside those of other libraries and of other topics are told in sections of
+    their own; they stand for their machine only where there is no other study. coverage: what
+    kernelbench.coverage.table returns. defects: what the gate found, a line each; with any the paper is a draft. A name
+    that the data do not have raises InputError: nothing is ever rendered as empty.
     """
     by_kind = {word: [m for m in machines if kind(m["study"]) == word] for word in KINDS}
     shown = by_kind["machine"] or machines
@@ -49,6 +49,7 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
             start_studies=_named(by_kind["start"]),
             protocol_studies=_named(by_kind["protocol"]),
             kernel_studies=_named(by_kind["kernels"]),
+            topics=_named(by_kind["topic"] if by_kind["machine"] else []),
             published=published,
             coverage=coverage,
             defects=defects,

@@ -38,8 +38,8 @@ MEASURE_KEYS = ("devices", "flush", "trace_seconds", "series", *PROCESS_KEYS, *P
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
 # What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a part of another
-# study measured again, a machine.
-KINDS = ("start", "protocol", "kernels", "again", "machine")
+# study measured again, other operations, modes or dtypes on such a machine, a machine.
+KINDS = ("start", "protocol", "kernels", "again", "topic", "machine")
 HARNESS = Path("workflow/kernelbench/harness")
 RECORDED = ROOT / "results" / "recorded"
 
@@ -321,7 +321,9 @@ def kind(study: dict) -> str:
         return "start"
     if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
         return "protocol"
-    return "kernels" if any("library" in entry for entry in modes.values()) else "machine"
+    if any("library" in entry for entry in modes.values()):
+        return "kernels"
+    return "topic" if study.get("study") else "machine"
 
 
 def without_arms(document: dict) -> dict:
