@@ -341,7 +341,8 @@ def test_a_damaged_record_is_refused_with_file_and_repair(measured, monkeypatch,
     path = tmp_path / "records/sound/float32/8/warm/0.json"
     path.write_text(change(path.read_text()), encoding="utf-8", errors="surrogateescape")
     # Only a workload of the checkout's own is missing here.
-    monkeypatch.setattr("kernelbench.study._workload", lambda op, entry: SimpleNamespace(check_size=lambda *_: None))
+    own = SimpleNamespace(check_size=lambda *_: None, float8=False)
+    monkeypatch.setattr("kernelbench.study._workload", lambda op, entry: own)
     study = Study(study_of({"sound": op("none", "warm")}, repeats=2))
     with pytest.raises(InputError) as refused:
         collect(study, tmp_path)
