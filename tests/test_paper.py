@@ -14,14 +14,14 @@ import pypdf
 import pytest
 import scipy.stats
 import yaml
-from records import kernel_study, tables, write_records
+from records import kernel_study, small_study, tables, write_records
 
 from kernelbench import coverage, jobs, paper
 from kernelbench.claims import evaluated, load
 from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.numbers import numbers
-from kernelbench.study import CONTROL
+from kernelbench.study import CONTROL, Study
 from kernelbench.summarize import DERIVED, summarize
 
 ROOT = Path(__file__).parents[1]
@@ -1024,6 +1024,38 @@ def test_kernels_beside_libraries_are_told_in_a_section_of_their_own(recorded, s
     assert len(reached) == 4
     assert "| Operation | Size | `eager` | `compile` | `triton` | `liger` | Of the limit |" in text
     assert "Kernels written by hand" not in render(recorded)
+    assert typeset(checkout, text).stat().st_size > 10_000
+
+
+@pytest.fixture
+def study_of_modes(monkeypatch, tmp_path) -> dict:
+    """The small study under a name of its own, in which the compiler says what it did."""
+    small = small_study(monkeypatch)
+    study = Study({**small.config, "study": "modes"})
+    said = {"graphs": 2, "graph_breaks": 1, "recompiles": 3, "nodes": 6, "kernels": 1}
+    said |= {"inductor": {"fxgraph_cache_miss": 2, "fxgraph_cache_hit": 5}, "autograd": {}, "seconds": {}}
+    points = [{"size": s, "first_call": 0.5, "latency": 9.0, "graphs": 1 + i, "recompiles": i} for i, s in enumerate("78")]
+
+    def told(job, entry):
+        if job.mode == "compile":
+            entry["compile"] = said
+        if (job.mode, job.cell.size) == ("compile", "512"):
+            entry["series"] = points
+
+    write_records(study, tmp_path / "modes", told)
+    return tables(study, tmp_path / "modes")[2]
+
+
+def test_studies_of_other_topics_are_told_in_a_section_of_their_own(recorded, study_of_modes, checkout):
+    text = render(recorded, study_of_modes)
+    found = section(text, "Other operations, models, modes and dtypes {")
+    assert f"The study `{study_of_modes['study']['machine']}` (NVIDIA H200, 5 repeats) measures softmax" in found
+    assert "| softmax | `compile` | 2.00" in found
+    counts = {cells[2]: cells[5:] for cells in table_rows(found, "| softmax | 512 | `compile` |", "|  | 1024 | `compile`")}
+    assert counts["512"][:4] == counts["1024"][:4] == ["2, 1, 3", "6 → 1", "5, 2", "8"]
+    assert "| softmax | `compile` | 7, 8 | 2 | 1 | 0.500, 0.500 |" in found
+    assert "Other operations, models" not in render(recorded)
+    assert "Other operations, models" not in render(study_of_modes), "alone it stands for its machine"
     assert typeset(checkout, text).stat().st_size > 10_000
 
 
