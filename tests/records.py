@@ -104,6 +104,7 @@ def kernel_study(monkeypatch) -> Study:
         {"ops": ["softmax"], "of": ["limit"], "sizes": [1024], "must": 0.9},
         {"ops": ["softmax"], "of": ["compile"], "aim": 0.2, "mean": True},
     ]
-    targets = {"mode": "triton", "ratios": ratios}
+    calls = [{"ops": ["softmax"], "of": ["eager"], "must": 5, "aim": 2.5}]
+    targets = {"mode": "triton", "ratios": ratios, "calls": calls}
     study = {"modes": modes, "baselines": ["eager", "compile", "liger"], "study": "kernels", "targets": targets}
     return Study({**CONFIG, **{k: small.config[k] for k in ("ops", "repeats")}, **study, "recorded": []})

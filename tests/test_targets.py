@@ -3,6 +3,11 @@
 import pytest
 from records import kernel_study, tables, write_records
 
+from kernelbench.numbers import _met
+
+
+HOST = {"eager": 8.0, "triton": 10.0}
+
 
 @pytest.fixture
 def judged(monkeypatch, tmp_path) -> dict:
@@ -12,16 +17,20 @@ def judged(monkeypatch, tmp_path) -> dict:
         if job.mode == "triton" and job.cell.size == "1024":
             values = [value * 1.1 for value in entry["samples"]["device"]["values"]]
             entry["samples"]["device"]["values"] = values
+        if job.mode in HOST and job.cell.op == "softmax":
+            host = HOST[job.mode] + int((job.mode, job.cell.size) == ("triton", "512"))
+            entry["samples"]["host"] = {**entry["samples"]["latency"], "values": [host] * 5}
 
     study = kernel_study(monkeypatch)
     write_records(study, tmp_path, change)
-    return {row["of"]: row for row in tables(study, tmp_path)[2]["targets"]}
+    rows = tables(study, tmp_path)[2]["targets"]
+    return {row["of"] if row["kind"] == "ratios" else f"{row['of']} calls": row for row in rows}
 
 
 def test_the_worst_size_counts_with_its_interval(judged):
     row = judged["liger"]
     assert (row["op"], row["mode"], row["must"], row["aim"], row["worst"]) == ("softmax", "triton", 0.4, 1.2, "1024")
-    assert row["ratio"] == pytest.approx(100 / 80 / 1.1, rel=0.01)
+    assert row["reached"] == pytest.approx(100 / 80 / 1.1, rel=0.01)
     assert row["low"] < 100 / 80 / 1.1 < row["high"] and row["n"] == 5
     assert row["sizes"] == ["512", "1024"]
 
@@ -30,13 +39,20 @@ def test_the_limit_is_the_rate_of_the_copy(judged):
     row = judged["limit"]
     assert row["sizes"] == ["1024"] and row["aim"] is None
     # Both move their bytes twice: 8 x 1024 elements in 88 µs, 512 Ki elements in 40 µs.
-    assert row["ratio"] == pytest.approx((8 * 1024 / 88) / (2**19 / 40), rel=0.01)
+    assert row["reached"] == pytest.approx((8 * 1024 / 88) / (2**19 / 40), rel=0.01)
 
 
 def test_a_mean_is_that_of_the_pairs(judged):
     row = judged["compile"]
     assert row["worst"] is None and row["must"] is None
-    assert row["ratio"] == pytest.approx(20 / 80 / 1.1**0.5, rel=0.01)
+    assert row["reached"] == pytest.approx(20 / 80 / 1.1**0.5, rel=0.01)
+
+
+def test_the_cost_of_a_call_is_a_difference_in_microseconds_and_less_is_better(judged):
+    row = judged["eager calls"]
+    assert [row["low"], row["reached"], row["high"]] == pytest.approx([3, 3, 3])
+    assert (row["worst"], row["must"], row["aim"], _met(row)) == ("512", 5, 2.5, "must")
+    assert [_met({**row, "reached": reached}) for reached in (2.4, 5.1)] == ["aim", "missed"]
 
 
 def test_without_a_mode_that_ran_there_is_no_ratio(monkeypatch, tmp_path):

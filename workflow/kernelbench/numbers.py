@@ -622,10 +622,10 @@ def _stand(verdicts: list[str]) -> str:
 
 
 def _met(row: dict) -> str:
-    """Return what a ratio reaches: aim, must, or neither ("missed")."""
-    if row["aim"] is not None and row["ratio"] >= row["aim"]:
-        return "aim"
-    return "must" if row["must"] is not None and row["ratio"] >= row["must"] else "missed"
+    """Return which target is reached: aim, must, or neither ("missed")."""
+    sign = -1 if row["kind"] == "calls" else 1  # of which less is better
+    met = (name for name in ("aim", "must") if row[name] is not None and sign * row["reached"] >= sign * row[name])
+    return next(met, "missed")
 
 
 def _flushes(document: dict) -> dict:

@@ -39,20 +39,28 @@ def repeat_value(samples: np.ndarray) -> np.ndarray:
     return np.log(np.median(samples, axis=-1))
 
 
+def bounds(values: np.ndarray) -> tuple[float, float, float]:
+    """Return (mean, low, high), mean ± t(n-1) s / √n of one value per repeat; NaN bounds where n < 2."""
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return mean, np.nan, np.nan
+    half = _t(n) * (float(np.std(values, ddof=1)) / np.sqrt(n))
+    return mean, mean - half, mean + half
+
+
 def interval(logs: np.ndarray) -> Interval:
-    """Return exp(mean ± t(n-1) s / √n) of `logs`, one value per repeat; NaN bounds and p where n < 2.
+    """Return the bounds of `logs`, one value per repeat, as factors; NaN bounds and p where n < 2.
 
     Applied to the paired differences of a baseline and a mode it is the speedup's interval and its paired t test.
     """
-    n, mean = len(logs), float(np.mean(logs))
+    n, (mean, low, high) = len(logs), bounds(logs)
     if n < 2:
         return Interval(n, float(np.exp(mean)), np.nan, np.nan, np.nan)
     error = float(np.std(logs, ddof=1)) / np.sqrt(n)
-    half = _t(n) * error
     # Without spread (memory, say) any difference is sure. The distribution function itself: scipy.stats.t, which calls
     # it, takes ten times as long, and a simulation asks 270,000 times.
     p = float(2 * special.stdtr(n - 1, -abs(mean) / error)) if error > 0 else float(mean == 0)
-    return Interval(n, float(np.exp(mean)), float(np.exp(mean - half)), float(np.exp(mean + half)), p)
+    return Interval(n, float(np.exp(mean)), float(np.exp(low)), float(np.exp(high)), p)
 
 
 def t_quantile(freedom):

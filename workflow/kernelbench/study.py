@@ -438,17 +438,19 @@ def _check_only(config: dict) -> None:
 
 def _check_targets(config: dict) -> None:
     """Raise InputError where the targets name what there is not."""
-    targets = config.get("targets", {"ratios": []})
-    if targets["ratios"]:
-        require_known("config: targets.mode", targets["mode"], config["modes"])
-    for target in targets["ratios"]:
-        for op in target["ops"]:
-            require_known("config: targets.ratios.ops", op, config["ops"])
-            for size in target.get("sizes", []):
-                known = list(map(str, config["ops"][op]["sizes"]))
-                require_known(f"config: targets.ratios.sizes of {op}", str(size), known)
-        for of in target["of"]:
-            require_known("config: targets.ratios.of", of, [LIMIT, *config["modes"]])
+    targets = config.get("targets")
+    if not targets:
+        return
+    require_known("config: targets.mode", targets["mode"], config["modes"])
+    for kind, others in (("ratios", [LIMIT, *config["modes"]]), ("calls", config["modes"])):
+        for target in targets.get(kind, []):
+            for op in target["ops"]:
+                require_known(f"config: targets.{kind}.ops", op, config["ops"])
+                for size in target.get("sizes", []):
+                    known = list(map(str, config["ops"][op]["sizes"]))
+                    require_known(f"config: targets.{kind}.sizes of {op}", str(size), known)
+            for of in target["of"]:
+                require_known(f"config: targets.{kind}.of", of, others)
 
 
 def _only_there(entry: dict, ops: dict) -> dict:

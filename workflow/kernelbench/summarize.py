@@ -161,7 +161,13 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "host": host.speed(data),
         "jobs": jobs.about(data.jobs),
         "compilation": compilation.about(data.jobs),
-        "targets": judged(data.study, lambda row, of: _ratios(data, ceilings, row, of)),
+        "targets": judged(
+            data.study,
+            {
+                "ratios": lambda row, of: _ratios(data, ceilings, row, of),
+                "calls": lambda row, of: _excess(data, row, of),
+            },
+        ),
         "summary": _plain(summary),
         "speedups": _plain(speedups),
     }
@@ -333,6 +339,15 @@ def _ratios(data: Data, ceilings: dict, row: tuple, of: str) -> pd.Series | None
         return pairs_of(data, row, of, data.device_metric) if (*row[:3], of) in data.status else None
     values = data.values(row, data.device_metric)
     return None if values is None else _rates(data, row, values, ceilings).get("roofline")
+
+
+def _excess(data: Data, row: tuple, of: str) -> pd.Series | None:
+    """Return by repeat how many µs longer the host takes for a call of a row than of a mode; None without both."""
+    arms = [data.values((*row[:3], mode), "host") if (*row[:3], mode) in data.status else None for mode in (row[3], of)]
+    if any(arm is None for arm in arms):
+        return None
+    times = np.exp(pd.concat(arms, axis=1).dropna())
+    return times.iloc[:, 0] - times.iloc[:, 1]
 
 
 def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric: str):

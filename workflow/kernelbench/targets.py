@@ -1,8 +1,9 @@
-"""Targets: ratios of device time that a mode of a study is to reach, set before it was tuned, and what it does reach.
+"""Targets: what a mode of a study is to reach, set before it was tuned, and what it does reach.
 
 A study's `targets` name the mode and, for some ops and sizes (all of them by default), what it is compared with: other
-modes, or `limit`, the rate of the study's fastest copy or matrix product. `must` was set as a goal, `aim` hoped for.
-With `mean: true` the geometric mean over the sizes counts, else each size by itself, and so the worst of them.
+modes, or `limit`, the rate of the study's fastest copy or matrix product. `ratios` are of rates by device time, at
+least; `calls` the host time of a call over that of another mode, in µs, at most. `must` was set as a goal, `aim` hoped
+for. With `mean: true` the geometric mean over the sizes counts, else each size by itself, and so the worst of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,11 +19,12 @@ from kernelbench import statistics
 class Judged:
     """What a mode reaches of one target for one (op, dtype).
 
-    of: a mode, or "limit"; must, aim: the ratios wanted, None where none was set; sizes: those that were measured;
-    ratio, low, high: the mean, or that of the worst size, with its 95 % interval, from n repeats; worst: that size,
-    None of a mean.
+    kind: "ratios", or "calls" for µs; of: a mode, or "limit"; must, aim: what is wanted, None where nothing was set;
+    sizes: those that were measured; reached, low, high: the mean, or that of the worst size, with its 95 % interval,
+    from n repeats; worst: that size, None of a mean.
     """
 
+    kind: str
     op: str
     dtype: str
     mode: str
@@ -30,34 +32,41 @@ class Judged:
     must: float | None
     aim: float | None
     sizes: list[str]
-    ratio: float
+    reached: float
     low: float
     high: float
     n: int
     worst: str | None
 
 
-def judged(study: dict, ratios: Callable[[tuple, str], pd.Series | None]) -> list[dict]:
+def judged(study: dict, by_kind: dict[str, Callable[[tuple, str], pd.Series | None]]) -> list[dict]:
     """Return each target of a study's mapping for each (op, dtype) that has a size of it, as the mapping of a Judged.
 
-    ratios: returns the log ratios by repeat of a row (op, dtype, size, mode) to a mode or the limit, None without any.
+    by_kind: what returns by repeat how a row (op, dtype, size, mode) stands to a mode or the limit, None without any:
+    of "ratios" their logs, of "calls" the differences in µs.
     """
-    targets = study.get("targets", {"ratios": []})
-    return [asdict(found) for target in targets["ratios"] for found in _of(study, target, targets["mode"], ratios)]
+    targets = study.get("targets", {})
+    return [
+        asdict(found)
+        for kind, values in by_kind.items()
+        for target in targets.get(kind, [])
+        for found in _of(study, target, kind, targets["mode"], values)
+    ]
 
 
-def _of(study: dict, target: dict, mode: str, ratios: Callable) -> Iterator[Judged]:
+def _of(study: dict, target: dict, kind: str, mode: str, values: Callable) -> Iterator[Judged]:
     for op in target["ops"]:
         entry = study["ops"][op]
         for dtype in entry.get("dtypes", study["dtypes"]):
             for of in target["of"]:
                 rows = {str(size): (op, dtype, str(size), mode) for size in target.get("sizes", entry["sizes"])}
-                found = {size: logs for size, row in rows.items() if (logs := ratios(row, of)) is not None}
+                found = {size: series for size, row in rows.items() if (series := values(row, of)) is not None}
                 if found:
-                    yield Judged(op, dtype, mode, of, target.get("must"), target.get("aim"), *_reached(target, found))
+                    reached = (_excess if kind == "calls" else _ratio)(target, found)
+                    yield Judged(kind, op, dtype, mode, of, target.get("must"), target.get("aim"), *reached)
 
 
-def _reached(target: dict, logs: dict[str, pd.Series]) -> tuple:
+def _ratio(target: dict, logs: dict[str, pd.Series]) -> tuple:
     """Return (sizes, ratio, low, high, n, worst size) of the log ratios by size."""
     if target.get("mean"):
         whole = statistics.interval(pd.concat(list(logs.values()), axis=1).dropna().mean(axis=1).to_numpy())
@@ -65,3 +74,9 @@ def _reached(target: dict, logs: dict[str, pd.Series]) -> tuple:
     worst = min(logs, key=lambda size: np.mean(logs[size]))
     found = statistics.interval(logs[worst].to_numpy())
     return list(logs), found.estimate, found.low, found.high, found.n, worst
+
+
+def _excess(target: dict, times: dict[str, pd.Series]) -> tuple:
+    """Return (sizes, µs, low, high, n, worst size) of the differences by size."""
+    worst = max(times, key=lambda size: np.mean(times[size]))
+    return list(times), *statistics.bounds(times[worst].to_numpy()), len(times[worst]), worst
