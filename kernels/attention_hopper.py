@@ -3,8 +3,8 @@
 FlashAttention-3 (Shah et al., 2024, arXiv:2407.08608) in outline. A program has one warp that loads
 and two or three warp groups that compute, each for 64 queries. The loading warp has TMA copy tiles of
 queries, keys and values into rings of buffers, ahead of their use. While a group takes the softmax
-of one block of scores, the tensor cores work on its product P V of the block before and on the
-products of the other groups, which issue theirs in turn.
+of one block of scores, the tensor cores work on the products of the other groups, which may issue
+theirs in turn, and if it overlaps them on its own product P V of the block before.
 
 Keys are taken from the last block to the first. Only the block that is taken first is cut by the
 diagonal or by the end of the sequence, so the loop over the others needs no mask.

@@ -7,8 +7,8 @@ is computed. What a row needs twice stays: its first HELD parts in registers, so
 at once, the others in their buffers until they are written out. A row fits if HELD + SLOTS buffers hold it, and what
 of SLOTS is left over is how far ahead the next row is read meanwhile.
 
-With 128 KiB of registers and 224 KiB of shared memory a Hopper GPU keeps a row of 256 KiB (131,072 columns of 16 bits)
-and reads 32 KiB ahead, where two passes over it would fetch it from the L2 cache again.
+With some of its 256 KiB of registers and 224 KiB of shared memory a multiprocessor of Hopper keeps a row of 256 KiB
+(131,072 columns of 16 bits) and reads ahead, where two passes over it would fetch it from the L2 cache again.
 
 Softmax keeps a running maximum and sum per thread, as in softmax.py; one reduction over the threads ends the pass.
 

@@ -1,8 +1,8 @@
 """Softmax over the last dimension, forward only.
 
-Up to some 16,384 columns a row is held in registers, so that it is read once and written once. Narrow rows share a
-program, with as few threads to a row as leave each thread several loads of 16 bytes, which keeps the reductions across
-threads short. On GPUs with asynchronous copies a program may take row after row and have the next ones on their way.
+Up to some 32,768 columns a row is held in registers, so that it is read once and written once; of 16 bits in 16 bits,
+which leaves room for more rows at a time. Narrow rows share a program, with as few threads to a row as leave each
+thread several loads of 16 bytes, which keeps the reductions across threads short.
 
 Wider rows wait in shared memory (ring.py), where the GPU has enough. Else a row is read twice: the first pass keeps a
 running maximum and a sum that is rescaled whenever the maximum grows (the online softmax of Milakov and Gimelshein,
@@ -39,7 +39,8 @@ _WAYS = {
         (8192, Rows(1, 4096, 16)),
         (16384, Rows(1, 2048, 8, 56)),
         (32768, Rows(1, 4096, 16)),
-        (65535, Ring(4096, 0, 14, 8, 2)),
+        (57337, Ring(4096, 0, 14, 8, 2)),
+        (65535, Ring(8192, 4, 14, 16, 1)),
         (65536, Rows(1, 8192, 32)),
         (131071, Ring(8192, 4, 14, 16, 1)),
         (131072, Ring(16384, 2, 7, 16, 1)),
@@ -150,8 +151,8 @@ def _online(x_ptr, y_ptr, columns, SPAN: tl.constexpr, GRAIN: tl.constexpr, STAG
 def _online_kernel(
     x_ptr, y_ptr, rows, columns, x_row, GRAIN: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr
 ):  # fmt: skip
-    columns = columns * GRAIN
-    x_row = x_row * GRAIN
+    columns = columns.to(tl.int64) * GRAIN
+    x_row = x_row.to(tl.int64) * GRAIN
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         row = row * tl.full([], 1, tl.int64)
         _online(x_ptr + row * x_row, y_ptr + row * columns, columns, SPAN, GRAIN, STAGES)

@@ -109,3 +109,12 @@ def test_softmax_of_infinities_and_nan(columns):
 def test_a_row_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"1001 columns do not fit: 4 parts for 1 \+ 2 buffers"):
         rowwise.ring_arguments(normal(1, 1001, torch.bfloat16), 1001, Ring(256, 1, 2, 1, 1), 1)
+
+
+@pytest.mark.parametrize("op", ["softmax", "layer_norm"])
+def test_every_width_that_a_table_gives_a_ring_fits_into_it(op):
+    """Where rows are not aligned, a row has up to 16 bytes less an element more."""
+    for (_, itemsize), table in MODULES[op]._WAYS.items():
+        for widest, way in table:
+            if isinstance(way, Ring):
+                assert widest + 16 // itemsize - 1 <= (way.held + way.slots) * way.span, (widest, way)

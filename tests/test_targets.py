@@ -4,7 +4,7 @@ import pytest
 from records import kernel_study, tables, write_records
 
 from kernelbench.numbers import _met
-
+from kernelbench.study import Study
 
 HOST = {"eager": 8.0, "triton": 10.0}
 
@@ -53,6 +53,28 @@ def test_the_cost_of_a_call_is_a_difference_in_microseconds_and_less_is_better(j
     assert [row["low"], row["reached"], row["high"]] == pytest.approx([3, 3, 3])
     assert (row["worst"], row["must"], row["aim"], _met(row)) == ("512", 5, 2.5, "must")
     assert [_met({**row, "reached": reached}) for reached in (2.4, 5.1)] == ["aim", "missed"]
+
+
+def test_a_row_that_did_not_run_reaches_nothing(monkeypatch, tmp_path):
+    study = kernel_study(monkeypatch)
+
+    def change(job, entry):
+        if (job.mode, job.cell.size) == ("triton", "512"):
+            entry.update(status="incorrect", reason="off by one")
+
+    write_records(study, tmp_path, change)
+    found = {row["of"]: row for row in tables(study, tmp_path)[2]["targets"]}
+    assert [found[of]["reached"] for of in ("eager", "liger", "compile")] == [None, None, None]
+    assert (found["eager"]["worst"], _met(found["eager"])) == ("512", "missed")
+    assert found["limit"]["reached"] > 0, "of 1024 alone"
+
+
+def test_one_repeat_has_no_interval(monkeypatch, tmp_path):
+    study = kernel_study(monkeypatch)
+    study = Study({**study.config, "repeats": 1})
+    write_records(study, tmp_path)
+    row = tables(study, tmp_path)[2]["targets"][0]
+    assert row["reached"] > 0 and row["low"] is row["high"] is None
 
 
 def test_without_a_mode_that_ran_there_is_no_ratio(monkeypatch, tmp_path):

@@ -20,16 +20,18 @@ PHASES = {
 CACHES = {"compile.inductor": "fxgraph_cache", "compile.autograd": "autograd_cache"}
 
 
-def about(jobs: pd.DataFrame) -> list[dict]:
-    """Return for each (op, dtype, size, mode) that ran {op, dtype, size, mode} and what of this its jobs say.
+def about(jobs: pd.DataFrame, rows: list[tuple]) -> list[dict]:
+    """Return for each of the rows (op, dtype, size, mode) that ran these and what its jobs say of the following.
 
     The COUNTS; hits, misses: of the compile caches; seconds: by PHASES; launched: kernels of one call, as profiled;
     series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other.
     """
+    ran = dict(list(jobs[jobs.status == "ok"].sort_values("repeat", kind="stable").groupby(KEY)))
     return [
-        {**dict(zip(KEY, cell, strict=True)), **said}
-        for cell, own in jobs[jobs.status == "ok"].sort_values("repeat").groupby(KEY, sort=False)
-        if (said := _counts(own) | _caches(own) | _phases(own) | _launched(own) | _series(own))
+        {**dict(zip(KEY, row, strict=True)), **said}
+        for row in rows
+        if (own := ran.get(tuple(row))) is not None
+        and (said := _counts(own) | _caches(own) | _phases(own) | _launched(own) | _series(own))
     ]
 
 

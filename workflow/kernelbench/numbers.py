@@ -77,7 +77,11 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "first_call": _first_call(ops),
         "arms": arms,
         "payback": _payback(document, ops, compiled),
-        "compilation": [{**row, "label": _label(document, row)} for row in document["compilation"]],
+        "compilation": [
+            {**row, "label": label}
+            for row in document["compilation"]
+            if (label := _label(document, row)) in ops and row["mode"] in ops[label]["estimates"]
+        ],
         "causes": (causes := _causes(document, baseline, metrics)),
         "libraries": [mode for mode, entry in modes.items() if entry["runner"] == "library"],
         "rivals": {mode: _rivals(ops, mode, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"},
@@ -624,8 +628,8 @@ def _stand(verdicts: list[str]) -> str:
 def _met(row: dict) -> str:
     """Return which target is reached: aim, must, or neither ("missed")."""
     sign = -1 if row["kind"] == "calls" else 1  # of which less is better
-    met = (name for name in ("aim", "must") if row[name] is not None and sign * row["reached"] >= sign * row[name])
-    return next(met, "missed")
+    set_ = [name for name in ("aim", "must") if row[name] is not None and row["reached"] is not None]
+    return next((name for name in set_ if sign * row["reached"] >= sign * row[name]), "missed")
 
 
 def _flushes(document: dict) -> dict:

@@ -18,7 +18,7 @@ from kernelbench.causes import DECIDED, UNEXPLAINED, Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, LIMIT, TWIN, cells_of, diagnosed, modes_of
-from kernelbench.targets import judged
+from kernelbench.targets import NOTHING, judged
 from kernelbench.traces import traces
 
 # The metrics that speedups exist for, with the unit of their samples.
@@ -160,14 +160,8 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "drift": data.drift,
         "host": host.speed(data),
         "jobs": jobs.about(data.jobs),
-        "compilation": compilation.about(data.jobs),
-        "targets": judged(
-            data.study,
-            {
-                "ratios": lambda row, of: _ratios(data, ceilings, row, of),
-                "calls": lambda row, of: _excess(data, row, of),
-            },
-        ),
+        "compilation": compilation.about(data.jobs, data.rows),
+        "targets": _plain(pd.DataFrame(_targets(data, ceilings))),
         "summary": _plain(summary),
         "speedups": _plain(speedups),
     }
@@ -331,23 +325,30 @@ def pairs_of(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | 
     return pairs if len(pairs) else None
 
 
-def _ratios(data: Data, ceilings: dict, row: tuple, of: str) -> pd.Series | None:
-    """Return by repeat how much of a mode's speed a row has, or of the machine's limit, as logs; None without both."""
-    if row not in data.status:
-        return None
-    if of != LIMIT:
-        return pairs_of(data, row, of, data.device_metric) if (*row[:3], of) in data.status else None
-    values = data.values(row, data.device_metric)
-    return None if values is None else _rates(data, row, values, ceilings).get("roofline")
+def _targets(data: Data, ceilings: dict) -> list[dict]:
+    """Return what the study's targets are and what is reached of them; a row that did not run reaches nothing."""
 
+    def ran(row: tuple, metric: str) -> pd.Series | None:
+        """NOTHING of a row that failed, None of one that cannot run or is no row."""
+        if row not in data.status or data.status_of(row, metric)[0] == "unsupported":
+            return None
+        values = data.values(row, metric)
+        return NOTHING if values is None else values
 
-def _excess(data: Data, row: tuple, of: str) -> pd.Series | None:
-    """Return by repeat how many µs longer the host takes for a call of a row than of a mode; None without both."""
-    arms = [data.values((*row[:3], mode), "host") if (*row[:3], mode) in data.status else None for mode in (row[3], of)]
-    if any(arm is None for arm in arms):
-        return None
-    times = np.exp(pd.concat(arms, axis=1).dropna())
-    return times.iloc[:, 0] - times.iloc[:, 1]
+    def ratios(row: tuple, of: str) -> pd.Series | None:
+        own = ran(row, data.device_metric)
+        if of == LIMIT:
+            return own if own is None or own is NOTHING else _rates(data, row, own, ceilings).get("roofline")
+        pairs = pairs_of(data, row, of, data.device_metric) if (*row[:3], of) in data.status else None
+        return NOTHING if own is NOTHING and ran((*row[:3], of), data.device_metric) is not None else pairs
+
+    def calls(row: tuple, of: str) -> pd.Series | None:
+        own, other = ran(row, "host"), ran((*row[:3], of), "host")
+        if own is None or other is None:
+            return None
+        return NOTHING if own is NOTHING else (np.exp(own) - np.exp(other)).dropna()
+
+    return judged(data.study, {"ratios": ratios, "calls": calls})
 
 
 def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric: str):

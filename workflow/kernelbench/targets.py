@@ -14,6 +14,9 @@ import pandas as pd
 
 from kernelbench import statistics
 
+# What stands for the values of a row that should have run and did not.
+NOTHING = pd.Series(dtype=float)
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -21,7 +24,7 @@ class Judged:
 
     kind: "ratios", or "calls" for µs; of: a mode, or "limit"; must, aim: what is wanted, None where nothing was set;
     sizes: those that were measured; reached, low, high: the mean, or that of the worst size, with its 95 % interval,
-    from n repeats; worst: that size, None of a mean.
+    from n repeats; worst: that size, None of a mean. Where a size should have run and did not nothing is reached.
     """
 
     kind: str
@@ -32,9 +35,9 @@ class Judged:
     must: float | None
     aim: float | None
     sizes: list[str]
-    reached: float
-    low: float
-    high: float
+    reached: float | None
+    low: float | None
+    high: float | None
     n: int
     worst: str | None
 
@@ -42,8 +45,8 @@ class Judged:
 def judged(study: dict, by_kind: dict[str, Callable[[tuple, str], pd.Series | None]]) -> list[dict]:
     """Return each target of a study's mapping for each (op, dtype) that has a size of it, as the mapping of a Judged.
 
-    by_kind: what returns by repeat how a row (op, dtype, size, mode) stands to a mode or the limit, None without any:
-    of "ratios" their logs, of "calls" the differences in µs.
+    by_kind: what returns by repeat how a row (op, dtype, size, mode) stands to a mode or the limit: of "ratios" their
+    logs, of "calls" the differences in µs; None where there is nothing to stand to, NOTHING where the row did not run.
     """
     targets = study.get("targets", {})
     return [
@@ -61,8 +64,10 @@ def _of(study: dict, target: dict, kind: str, mode: str, values: Callable) -> It
             for of in target["of"]:
                 rows = {str(size): (op, dtype, str(size), mode) for size in target.get("sizes", entry["sizes"])}
                 found = {size: series for size, row in rows.items() if (series := values(row, of)) is not None}
+                lost = [size for size, series in found.items() if series is NOTHING]
                 if found:
-                    reached = (_excess if kind == "calls" else _ratio)(target, found)
+                    judge = _excess if kind == "calls" else _ratio
+                    reached = (list(found), None, None, None, 0, lost[0]) if lost else judge(target, found)
                     yield Judged(kind, op, dtype, mode, of, target.get("must"), target.get("aim"), *reached)
 
 
