@@ -104,7 +104,11 @@ def test_what_jobs_say_of_their_compilation():
         row | {"repeat": repeat, "series": json.dumps([point | {"first_call": seconds}]), "profile.kernels": profile}
         for repeat, seconds, profile in ((0, 1.0, text), (1, 3.0, None))
     ]
-    (found,) = compilation.about(pd.DataFrame(jobs))
+    jobs = [job | {"profile.checked": True} for job in jobs]
+    rows = [tuple(row[name] for name in compilation.KEY)]
+    (found,) = compilation.about(pd.DataFrame(jobs), rows)
+    unsure = [job | {"profile.checked": False} for job in jobs]
+    assert "launched" not in compilation.about(pd.DataFrame(unsure), rows)[0]
     assert (found["graphs"], found["kernels"], found["launched"]) == (1, 1, 3.0)
     assert (found["hits"], found["misses"], found["seconds"]) == (0, 1, {"dynamo": 2.0})
     assert found["series"] == [point | {"first_call": 2.0}]

@@ -25,8 +25,8 @@ OPS = {
     "gpt": {"batch": 2, "sequence": 12, "width": 32, "heads": 4, "sizes": [1]},
     "gpt_training": {"batch": 2, "sequence": 12, "width": 32, "heads": 4, "sizes": [1]},
 }
-MODELS = ("mlp", "conv", "transformer", "gpt")
-CHAINS = ("softmax", "matmul_softmax", "elementwise_chain", "linear_relu")
+MODELS = ("linear_relu", "mlp", "conv", "transformer", "gpt")
+CHAINS = ("softmax", "matmul_softmax", "elementwise_chain")
 
 
 @pytest.fixture

@@ -58,7 +58,8 @@ def _phases(jobs: pd.DataFrame) -> dict:
 
 
 def _launched(jobs: pd.DataFrame) -> dict:
-    profiles = _texts(jobs, "profile.kernels")
+    checked = jobs.reindex(columns=["profile.checked"])["profile.checked"].eq(True)
+    profiles = _texts(jobs[checked], "profile.kernels")
     return {"launched": sum(kernel["count"] for kernel in profiles[0])} if profiles else {}
 
 

@@ -8,7 +8,8 @@ within   a number: each interval lies inside 1 ± it (symmetric on logs); one th
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
 
 The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are, *does not
-hold* where none is and one is decided otherwise, is *open* where all are, and *not tested* where there is no row.
+hold* where none is and one is decided otherwise, is *open* where all are (with `any`, where one is and none holds), and
+*not tested* where there is no row.
 """
 
 from itertools import product
@@ -62,7 +63,7 @@ def _verdict(agrees: list[bool | None], one_is_enough: bool) -> str:
         return HOLDS if one_is_enough or all(agrees) else PART
     if not agrees:
         return UNTESTED
-    return FAILS if False in agrees else OPEN
+    return OPEN if all(row is None for row in agrees) or (one_is_enough and None in agrees) else FAILS
 
 
 def _rows(rule: dict, document: dict) -> list[dict]:

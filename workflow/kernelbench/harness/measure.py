@@ -359,7 +359,8 @@ def _memory(call, synchronize, held: int) -> dict[str, int]:
 
 
 def _check(program: Program, runner: Runner, function: Callable, inputs: dict) -> dict:
-    return accuracy.check(program, inputs, program.results(lambda *given: runner.tensor(function(*given)), inputs))
+    outputs = program.results(lambda *given: runner.tensor(function(*given)), inputs)
+    return accuracy.check(program, inputs, outputs, runner.slack)
 
 
 def _judge(checks: list[dict]) -> dict:

@@ -38,7 +38,11 @@ def load(mode: dict, device: str) -> dict[str, str]:
     packages = runner.packages(options_of(mode), device)
     for package in packages:
         package.require()
-    return {package.distribution: metadata.version(package.distribution) for package in packages}
+    try:
+        return {package.distribution: metadata.version(package.distribution) for package in packages}
+    except metadata.PackageNotFoundError as error:  # Another distribution has a module of that name.
+        missing = next(package for package in packages if package.distribution == error.name)
+        raise Unsupported(f"{missing.distribution} is not installed; {missing.install}") from None
 
 
 def build(program: Program, mode: dict, inputs: tuple) -> Callable:

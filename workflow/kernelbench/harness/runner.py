@@ -49,6 +49,8 @@ class Runner:
     on_stream = True
     inference_only = False
     dynamo = False
+    # How many times eager's error its own may be. What has products of its own adds up in another order.
+    slack = 2
     # The modules of the environment whose import would otherwise fall into the first call.
     imports: tuple[str, ...] = ("torch",)
 

@@ -208,7 +208,8 @@ def captured(call: Callable) -> Callable[[], None]:
     import torch
 
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # The outer context goes back to the stream even where the end of a capture fails.
+    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
         for _ in range(GRAPH_CALLS):
             call()
     return graph.replay

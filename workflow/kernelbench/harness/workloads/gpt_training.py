@@ -9,7 +9,8 @@ from kernelbench.harness.workloads.gpt import Gpt
 class GptTraining(Gpt):
     """x, target: (batch, sequence, width). A mode transforms the forward pass, as a user does; the rest is eager's.
 
-    What is compared is the loss, and all gradients as one vector: the key's bias has none but rounding.
+    What is compared is the prediction, and all gradients as one vector: the key's bias has none but rounding. The loss
+    is a single number, whose error is small by chance.
     """
 
     trains = True
@@ -18,9 +19,6 @@ class GptTraining(Gpt):
     def shapes(self, size, itemsize):
         shapes = super().shapes(size, itemsize)
         return {**shapes, "target": shapes["x"]}
-
-    def output_shape(self, size, itemsize):
-        return (1,)
 
     def forwarded(self, inputs):
         return inputs[:1]
@@ -32,10 +30,10 @@ class GptTraining(Gpt):
 
         def call(x, target):
             optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(function(x), target)
-            loss.backward()
+            prediction = function(x)
+            torch.nn.functional.mse_loss(prediction, target).backward()
             optimizer.step()
-            return loss
+            return prediction
 
         return call
 

@@ -1,35 +1,24 @@
-"""A linear layer and its activation, relu(x Wᵀ + b), a size being the features in and out."""
+"""A linear layer and its activation, a size being the features in and out."""
 
 from dataclasses import dataclass
 
-from kernelbench.harness.workload import Workload, length
+from kernelbench.harness.model import Model
+from kernelbench.harness.workload import length
 
 
 @dataclass(frozen=True)
-class LinearRelu(Workload):
-    """x: (rows, size), weight: (size, size), bias: (size,)."""
+class LinearRelu(Model):
+    """x: (rows, size), the output as well."""
 
     rows: int = 4096
 
-    bound = "compute"
-
     def shapes(self, size, itemsize):
-        features = length(size)
-        return {"x": (self.rows, features), "weight": (features, features), "bias": (features,)}
+        return {"x": (self.rows, length(size))}
 
-    def call(self, x, weight, bias):
-        import torch
+    def module(self, size):
+        from torch import nn
 
-        return torch.nn.functional.linear(x, weight, bias).relu()
-
-    def jax(self):
-        import jax.numpy as jnp
-
-        return lambda x, weight, bias: jnp.maximum(x @ weight.T + bias, 0)
-
-    def flops(self, size, itemsize):
-        # The product with its sum, the bias and the activation.
-        return self.rows * length(size) * (2 * length(size) + 2)
+        return nn.Sequential(nn.Linear(length(size), length(size)), nn.ReLU())
 
 
 WORKLOAD = LinearRelu
