@@ -84,9 +84,10 @@ class Study:
         validate(config, SCHEMA, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
-        self.machine = f"{label}-{config['study']}" if "study" in config else label
-        # What is shown or compared besides is no part of what is measured; the study's name is in the label.
-        apart = ("presets", "recorded", "study", "draft", "verify")
+        own = f"-{config['study']}" if "study" in config else ""
+        self.machine = label if label.endswith(own) else label + own  # as it does where the study is resolved
+        # What is shown or compared besides is no part of what is measured.
+        apart = ("presets", "recorded", "draft", "verify")
         own = {key: value for key, value in config.items() if key not in apart}
         merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
