@@ -60,7 +60,17 @@ rule summarize:
         study="results/{machine}/study.yaml",
         code=expand(
             "workflow/kernelbench/{module}.py",
-            module=["causes", "compilation", "host", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
+            module=[
+                "causes",
+                "compilation",
+                "host",
+                "jobs",
+                "precision",
+                "statistics",
+                "summarize",
+                "targets",
+                "traces",
+            ],
         ),
     output:
         summary="results/{machine}/summary.csv",
@@ -86,7 +96,17 @@ use rule summarize as summarize_recorded with:
         study="results/recorded/{recorded}/study.yaml",
         code=expand(
             "workflow/kernelbench/{module}.py",
-            module=["causes", "compilation", "host", "jobs", "precision", "statistics", "summarize", "targets", "traces"],
+            module=[
+                "causes",
+                "compilation",
+                "host",
+                "jobs",
+                "precision",
+                "statistics",
+                "summarize",
+                "targets",
+                "traces",
+            ],
         ),
     output:
         summary="results/rebuilt/{recorded}/summary.csv",
