@@ -1054,7 +1054,7 @@ def test_studies_of_other_topics_are_told_in_a_section_of_their_own(recorded, st
     assert f"The study `{study_of_modes['study']['machine']}` (NVIDIA H200, 5 repeats) measures softmax" in found
     assert any(cells[3].startswith("1.99") for cells in table_rows(text, "| softmax | `compile` |"))
     rows = table_rows(text, "| softmax | 512 | `compile` |", "|  | 1024 | `compile`")
-    assert [row[5:9] for row in rows if "6 → 1" in row] == [["2, 1, 3", "6 → 1", "5, 2", "8"]] * 2
+    assert [row[5:9] for row in rows if "6 → 1" in row] == [["2, 1, 3", "6 → 1", "5, 2", "8.00"]] * 2
     assert "| softmax | `compile` | 7, 8 | 2 | 1 | 0.500, 0.500 |" in text
     assert "Other operations, models" not in render(recorded)
     assert typeset(checkout, text).stat().st_size > 10_000
