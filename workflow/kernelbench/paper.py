@@ -49,7 +49,10 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
             start_studies=_named(by_kind["start"]),
             protocol_studies=_named(by_kind["protocol"]),
             kernel_studies=_named(by_kind["kernels"]),
-            topics=_named(by_kind["topic"] if by_kind["machine"] else []),
+            topics=[
+                {**topic, "name": f"{topic['title']} (study `{topic['label']}`)"}
+                for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
+            ],
             published=published,
             coverage=coverage,
             defects=defects,
