@@ -33,16 +33,22 @@ _WAYS = {
         (256, Rows(8, 128, 4)),
         (511, Rows(16, 64, 4)),
         (512, Rows(4, 256, 4)),
+        (768, Rows(4, 256, 4)),
         (1024, Rows(2, 512, 4)),
+        (1280, Rows(4, 256, 4)),
+        (1536, Rows(1, 512, 4)),
         (2048, Rows(1, 1024, 4)),
         (4096, Rows(2, 1024, 4)),
         (8191, Rows(1, 1024, 4)),
-        (8192, Rows(1, 4096, 16, 32)),
-        (16384, Rows(1, 2048, 8)),
-        (32768, Rows(1, 4096, 16, 64)),
+        (8192, Rows(1, 4096, 8)),
+        (16383, Rows(1, 2048, 4)),
+        (16384, Rows(1, 4096, 8)),
+        (28672, Rows(1, 4096, 16, last=False, registers=64)),
+        (32767, Rows(1, 16384, 8, last=False, registers=128)),
+        (32768, Rows(1, 8192, 8, last=False)),
         (57337, Ring(4096, 0, 14, 8, 2)),
         (65535, Ring(4096, 5, 28, 16, 1)),
-        (65536, Rows(1, 8192, 32, 64)),
+        (65536, Rows(1, 16384, 32, last=False)),
         (131071, Ring(4096, 5, 28, 16, 1)),
         (131072, Ring(8192, 3, 14, 32, 1)),
         (_ANY, Online(8192, 16, 4, 1)),
@@ -50,8 +56,11 @@ _WAYS = {
     ("sm_90", 4): (
         *_NARROW[:7],
         (1024, Rows(1, 512, 4)),
-        (16384, Rows(1, 2048, 16)),
-        (32768, Rows(1, 4096, 32)),
+        (4096, Rows(1, 1024, 8)),
+        (8192, Rows(1, 2048, 16)),
+        (16383, Rows(1, 2048, 16, last=False)),
+        (16384, Rows(1, 4096, 16)),
+        (32768, Rows(1, 16384, 32)),
         (65536, Ring(4096, 4, 14, 16, 1)),
         (_ANY, Online(4096, 16, 4, 1)),
     ),
@@ -79,6 +88,7 @@ _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
 def _rows_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
     GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, EVEN: tl.constexpr,
+    LAST: tl.constexpr,
 ):  # fmt: skip
     # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
     columns = columns * GRAIN
@@ -88,11 +98,13 @@ def _rows_kernel(
     inside = row < rows
     x_ptr += row * x_row
     y_ptr += row * columns
+    other: tl.constexpr = None if EVEN else 0.0
+    policy: tl.constexpr = "evict_last" if LAST else ""
     # A thread gets the same columns of every part, so what is done to whole parts needs no other thread.
     parts = ()
     for i in tl.static_range(PARTS):
         mask = None if EVEN else inside & (column < columns - i * SPAN)
-        parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=None if EVEN else 0.0),)
+        parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy),)
     total = parts[0].to(tl.float32)
     for i in tl.static_range(1, PARTS):
         total += parts[i].to(tl.float32)
@@ -112,8 +124,8 @@ def _rows_kernel(
     column += tl.zeros([ROWS, SPAN], tl.int32)
     for i in tl.static_range(PARTS):
         mask = None if EVEN else column < columns - i * SPAN
-        w = tl.load(w_ptr + i * SPAN + column, mask=mask, other=None if EVEN else 0.0)
-        b = tl.load(b_ptr + i * SPAN + column, mask=mask, other=None if EVEN else 0.0)
+        w = tl.load(w_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy)
+        b = tl.load(b_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy)
         y = (rowwise.anew(again[i]).to(tl.float32) - mean) * scale * w.to(tl.float32) + b.to(tl.float32)
         mask = None if EVEN else inside & mask
         tl.store(y_ptr + i * SPAN + column, y.to(y_ptr.dtype.element_ty), mask=mask)

@@ -29,15 +29,17 @@ _WAYS = {
     ("sm_90", 2): (
         (64, Rows(64, 64, 4)),
         (128, Rows(32, 64, 4)),
-        (256, Rows(4, 256, 4)),
+        (256, Rows(8, 128, 4)),
         (511, Rows(16, 64, 4)),
         (512, Rows(4, 512, 4)),
         (1024, Rows(2, 1024, 4)),
         (2048, Rows(1, 1024, 4)),
-        (4096, Rows(2, 2048, 16, 40)),
+        (4096, Rows(2, 1024, 4)),
         (8191, Rows(1, 1024, 4)),
-        (8192, Rows(1, 4096, 16)),
-        (16384, Rows(1, 2048, 8, 56)),
+        (8192, Rows(1, 4096, 8)),
+        (16384, Rows(1, 2048, 8)),
+        (28672, Rows(1, 4096, 16)),
+        (32767, Rows(1, 16384, 8, registers=128)),
         (32768, Rows(1, 4096, 16)),
         (57337, Ring(4096, 0, 14, 8, 2)),
         (65535, Ring(8192, 4, 14, 16, 1)),
@@ -49,6 +51,7 @@ _WAYS = {
     ("sm_90", 4): (
         *_NARROW[:7],
         (1024, Rows(1, 512, 4)),
+        (4096, Rows(1, 1024, 8)),
         (16384, Rows(1, 2048, 16)),
         (32768, Rows(1, 4096, 32)),
         (65536, Ring(8192, 2, 7, 16, 1)),
@@ -91,6 +94,7 @@ def _exp2(x):
 def _rows_kernel(
     x_ptr, y_ptr, rows, columns, x_row,
     GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, EVEN: tl.constexpr,
+    LAST: tl.constexpr,
 ):  # fmt: skip
     # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
     columns = columns * GRAIN
@@ -100,11 +104,13 @@ def _rows_kernel(
     inside = row < rows
     x_ptr += row * x_row
     y_ptr += row * columns
+    other: tl.constexpr = None if EVEN else -float("inf")
+    policy: tl.constexpr = "evict_last" if LAST else ""
     # A thread gets the same columns of every part, so what is done to whole parts needs no other thread.
     parts = ()
     for i in tl.static_range(PARTS):
         mask = None if EVEN else inside & (column < columns - i * SPAN)
-        parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=None if EVEN else -float("inf")),)
+        parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy),)
     top = parts[0].to(tl.float32)
     for i in tl.static_range(1, PARTS):
         top = tl.maximum(top, parts[i].to(tl.float32))

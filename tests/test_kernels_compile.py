@@ -56,7 +56,7 @@ CASES = [
 
 
 # Bytes of registers spilled by ways that a sweep found faster than the best that spills none.
-SPILLED = {"sm_90 layer_norm 32768": 8, "sm_90 layer_norm 65536": 8, "sm_90 layer_norm 131072": 24}  # of 16 bits
+SPILLED = {"sm_90 layer_norm 65536": 16, "sm_90 layer_norm 131072": 24}  # of 16 bits
 
 
 def name(gpu, op, size, dtype):
