@@ -99,6 +99,7 @@ def _rows_kernel(
     x_ptr += row * x_row
     y_ptr += row * columns
     other: tl.constexpr = None if EVEN else 0.0
+    # Nothing here needs again what is written: to let the caches drop that first gains up to 4 % (NOTES.md).
     policy: tl.constexpr = "evict_last" if LAST else ""
     # A thread gets the same columns of every part, so what is done to whole parts needs no other thread.
     parts = ()

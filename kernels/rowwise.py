@@ -30,8 +30,9 @@ def anew(x):
 class Rows(NamedTuple):
     """Rows in registers, a program for each `rows` of them, cut into parts of `span` columns.
 
-    If `last`, the caches are told to keep what is read longer than what is written. Up to `registers` per thread are
-    used, as many as the compiler likes if that is 0: fewer let more programs be on a multiprocessor.
+    If `last`, the caches are told to keep what is read, 16 bytes at a time, longer than what is written. Up to
+    `registers` per thread are used, as many as the compiler likes if that is 0: fewer let more programs be on a
+    multiprocessor.
     """
 
     rows: int
@@ -116,7 +117,8 @@ def rows_arguments(flat, x_row: int, way: Rows) -> tuple[tuple, tuple, tuple]:
     rows, columns = flat.shape
     unit = grain(flat.element_size(), columns, x_row)
     even = rows % way.rows == 0 and columns % way.span == 0
-    constants = (unit, way.rows, -(-columns // way.span), way.span, even, way.last)
+    last = way.last and unit * flat.element_size() == _GRAIN
+    constants = (unit, way.rows, -(-columns // way.span), way.span, even, last)
     return (-(-rows // way.rows),), (rows, columns // unit, x_row // unit), constants
 
 

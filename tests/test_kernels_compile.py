@@ -174,6 +174,7 @@ def build(gpu, op, size, dtype):
         "tf32": len(re.findall(r"tf32", ptx)),
         "load": len(re.findall(r"ld\.global", ptx)),
         "load16": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
+        "kept": len(re.findall(r"ld\.global\.L1::evict_last", ptx)),
         "store": len(re.findall(r"st\.global", ptx)),
         "store16": len(re.findall(r"st\.global\S*\.v4\.b32", ptx)),
         "tma": len(re.findall(r"cp\.async\.bulk\.tensor\S*shared\S*\.global", ptx)),
@@ -270,6 +271,11 @@ def test_rows_move_16_bytes_at_a_time(built, case):
     found = built[case]
     assert found["load"] + found["copy"] == found["load16"] + found["copy16"] > 0
     assert found["store"] == found["store16"] > 0
+
+
+@cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"1024", "4096", "16384"}, dtypes=ALL)
+def test_caches_are_told_to_keep_what_is_read(built, case):
+    assert built[case]["kept"] == built[case]["load"] > 0
 
 
 @cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"131072", "odd"}, dtypes=("float16",))
