@@ -686,12 +686,25 @@ def test_outcome_in_words(verdicts, words, document):
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ROOT / "paper"), comment_start_string="{*", comment_end_string="*}"
     )
-    environment.filters |= {"words": paper.words}
-    for name in ("ci", "value", "span", "percent", "plural", "sentence", "round_to"):
+    for name in ("words", "runs", "ci", "value", "span", "percent", "plural", "sentence", "round_to"):
         environment.filters[name] = getattr(paper, name)
     say = environment.get_template("macros.md").module
     mode = numbers(document, PUBLISHED, False)["ops"]["softmax"]["modes"]["compile"]["device"]
     assert str(say.outcome(mode, "eager")) == words
+
+
+def test_sizes_that_follow_each_other_are_told_as_a_range():
+    of = [256, 512, 1024, 2048, "16x4096x4096"]
+    assert paper.runs(["256", "512", "1024", "16x4096x4096"], of) == "256 to 1024 and 16x4096x4096"
+    assert paper.runs([256, 512, 2048], of) == "256, 512 and 2048"
+    assert paper.runs(of, of) == "256 to 16x4096x4096"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0123, "1.2 %"), (0.98, "98 %"), (0.997, "100 %"), (1.013, "101 %"), (2.346, "235 %")]
+)
+def test_shares_are_told_apart_above_the_whole_too(share, text):
+    assert paper.percent(share).replace(paper.NBSP, " ") == text
 
 
 def test_host_cost_is_plain_arithmetic(document):

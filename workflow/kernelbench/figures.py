@@ -11,6 +11,7 @@ matplotlib is imported where it is used, since Snakemake reads the names in FIGU
 import textwrap
 from collections.abc import Callable
 from functools import cached_property, wraps
+from itertools import product
 from math import ceil, floor, log2, log10, nan
 from pathlib import Path
 
@@ -651,17 +652,17 @@ def roofline(document: dict):
     """Return the rates of baseline and kernels against the operations per byte, below what the machine allows."""
     data = _Data(document)
     kernels = [mode for mode in data.modes if data.configs[mode]["runner"] == "kernel"]
-    points = {
-        (group, mode): _intensities(data, group, mode) for group in data.groups for mode in (data.baseline, *kernels)
-    }
-    points = {key: found for key, found in points.items() if found}
+    points, families = {}, {group: _family(data, group) for group in data.groups}
+    for group, mode in product(data.groups, (data.baseline, *kernels)):
+        if found := _intensities(data, group, mode):
+            points.setdefault((families[group], mode), []).extend(found)
     if not (kernels and points):
         return _blank(NARROW, f"{data.machine}: no kernels with a rate")
     figure, axes = _grid(NARROW, 2.9, 1, 1)
     axis = axes[0, 0]
-    groups = list(dict.fromkeys(group for group, _ in points))
-    for (group, mode), found in points.items():
-        place = groups.index(group)
+    shown = list(dict.fromkeys(family for family, _ in points))
+    for (family, mode), found in points.items():
+        place = shown.index(family)
         colour = COLOURS[place % len(COLOURS)]
         face = "white" if mode == data.baseline else colour
         style = {"linestyle": "none", "color": colour, "markerfacecolor": face, "mew": 0.6, "markersize": 2.8}
@@ -672,11 +673,18 @@ def roofline(document: dict):
     axis.set_xlabel("operations per byte")
     axis.set_ylabel("TFLOP/s", labelpad=2)
     own = {"linestyle": "none", "markersize": 2.8, "mew": 0.6}
-    keys = [_key(data.label(group), color=COLOURS[i % len(COLOURS)], marker=MARKERS[i % len(MARKERS)], **own)
-            for i, group in enumerate(groups)]  # fmt: skip
+    keys = [_key(family, color=COLOURS[i % len(COLOURS)], marker=MARKERS[i % len(MARKERS)], **own)
+            for i, family in enumerate(shown)]  # fmt: skip
     keys += [_key(f"hollow: {data.baseline}", color="black", marker="o", markerfacecolor="white", **own)]
     _legend(figure, keys, 2)
     return figure
+
+
+def _family(data: _Data, group: tuple[str, str]) -> str:
+    """Return the name of an op's workload, with the dtype where the study has several."""
+    op, dtype = group
+    workload = data.ops[op].get("workload", op)
+    return workload if len({dtype for _, dtype in data.groups}) == 1 else f"{workload}, {dtype}"
 
 
 def _intensities(data: _Data, group: tuple[str, str], mode: str) -> list[tuple[float, float]]:

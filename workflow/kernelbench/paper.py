@@ -39,8 +39,8 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
         autoescape=False,
     )
     environment.filters |= {
-        "ci": ci, "value": value, "words": words, "percent": percent, "plural": plural, "round_to": round_to,
-        "sentence": sentence, "span": span,
+        "ci": ci, "value": value, "words": words, "runs": runs, "percent": percent, "plural": plural,
+        "round_to": round_to, "sentence": sentence, "span": span,
     }  # fmt: skip
     try:
         rendered = environment.get_template(text.name).render(
@@ -132,8 +132,9 @@ def _decimals(number: float) -> int:
 
 
 def percent(share: float) -> str:
-    """Return a share as text with at most two significant digits below 100 %: 0.0123 is 1.2 %."""
-    return f"{float(f'{share * 100:.2g}'):.10g}{NBSP}%"
+    """Return a share as text with at most two significant digits below 100 %, whole above: 0.0123 is 1.2 %."""
+    digits = f"{share * 100:.2g}" if share < 0.995 else f"{share * 100:.0f}"
+    return f"{float(digits):.10g}{NBSP}%"
 
 
 def round_to(number: float, digits: int) -> str:
@@ -145,6 +146,18 @@ def words(items) -> str:
     """Return a list as prose: a, b and c."""
     items = [str(item) for item in items]
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def runs(found, of) -> str:
+    """Return some of the sizes `of` as prose: a, c and e to h, where three or more follow each other there."""
+    found, of, parts = [str(size) for size in found], [str(size) for size in of], []
+    for size in found:
+        before = parts[-1][-1] if parts else None
+        if before in of and of.index(size) == of.index(before) + 1:
+            parts[-1].append(size)
+        else:
+            parts.append([size])
+    return words(text for part in parts for text in ([f"{part[0]} to {part[-1]}"] if len(part) > 2 else part))
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
