@@ -68,6 +68,25 @@ def test_counts_are_compared(wanted, least, outcome):
     assert verdict(rule, document(compiled=[row])) == outcome
 
 
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "outcome"),
+    [
+        ("never", None, None, "holds"),
+        ("after", 1100.0, 1300.0, "holds"),
+        ("after", 900.0, 1300.0, "open"),
+        ("after", 10.0, 900.0, "does not hold"),
+        ("open", 1100.0, None, "holds"),
+        ("open", 10.0, None, "open"),
+        ("open", None, None, "open"),
+    ],
+)
+def test_what_compiling_costs_is_unpaid_until_the_interval_says_so(kind, low, high, outcome):
+    row = {"op": "a", "dtype": "float32", "size": "1", "mode": "compile", "metric": "latency"}
+    row |= {"kind": kind, "calls": low, "low": low, "high": high}
+    rule = {key: row[key] for key in prior.PAID} | {"unpaid": 1000}
+    assert verdict(rule, document() | {"payback": [row]}) == outcome
+
+
 def test_every_work_has_claims_and_every_claim_can_be_tested_by_some_study():
     published = prior.load(PUBLISHED)
     assert {claim["work"] for claim in published["claims"]} == {1, 2, 3, 4, 5}

@@ -5,6 +5,7 @@ A rule selects rows by op, dtype, size, mode, baseline and metric, each a value 
 speedup  faster, slower or equivalent: the verdict that each row should have; an inconclusive one is open.
 above    a number: each speedup lies above it with its whole interval; one whose interval holds it is open.
 within   a number: each interval lies inside 1 ± it (symmetric on logs); one that is partly outside is open.
+unpaid   a number: of calls of which fewer than the whole interval do not earn back what compiling cost; no baseline.
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
 
 The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are, *does not
@@ -24,6 +25,7 @@ from kernelbench.study import validate
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
 COUNTED = ("op", "dtype", "size", "mode")
+PAID = (*COUNTED, "metric")
 HOLDS, PART, FAILS, OPEN, UNTESTED = "holds", "holds in part", "does not hold", "open", "not tested"
 DECIDED = ("faster", "slower", "equivalent")
 
@@ -46,7 +48,7 @@ def load(path: Path) -> dict:
 def judged(claims: list[dict], document: dict) -> dict[str, dict]:
     """Return by id {verdict, rows}: what the study whose summary.json is `document` says to each claim.
 
-    rows: [{label, speedup, ci_low, ci_high or count, agrees: True, False, or None where it is open}].
+    rows: [{label, speedup, ci_low, ci_high or kind, calls, low or count, agrees: True, False, or None where open}].
     """
     found = {}
     for claim in claims:
@@ -67,12 +69,15 @@ def _verdict(agrees: list[bool | None], one_is_enough: bool) -> str:
 
 
 def _rows(rule: dict, document: dict) -> list[dict]:
-    counts = "count" in rule
-    names = COUNTED if counts else SPEEDUP
-    table = document.get("compilation", []) if counts else document["speedups"]
+    if "count" in rule:
+        names, table, found = COUNTED, document.get("compilation", []), _counted
+    elif "unpaid" in rule:
+        names, table, found = PAID, document["payback"], _paid
+    else:
+        names, table, found = SPEEDUP, document["speedups"], _compared
     wanted = set(product(*(_values(rule[name]) for name in names)))
     rows = [row for row in table if tuple(row[name] for name in names) in wanted]
-    return [found for row in rows if (found := (_counted if counts else _compared)(rule, row, names))]
+    return [told for row in rows if (told := found(rule, row, names))]
 
 
 def _values(given) -> list[str]:
@@ -86,6 +91,15 @@ def _counted(rule: dict, row: dict, names: tuple) -> dict | None:
         return None
     agrees = number >= wanted if rule["count"].get("least") else number == wanted
     return {"label": _label(row, names, rule), "count": number, "agrees": agrees}
+
+
+def _paid(rule: dict, row: dict, names: tuple) -> dict:
+    least = rule["unpaid"]
+    if row["kind"] == "never" or (row["low"] or 0) > least:
+        agrees = True
+    else:
+        agrees = False if row["kind"] == "after" and row["high"] < least else None
+    return {"label": _label(row, names, rule), **{key: row[key] for key in ("kind", "calls", "low")}, "agrees": agrees}
 
 
 def _compared(rule: dict, row: dict, names: tuple) -> dict | None:
