@@ -1,6 +1,6 @@
 """What the Triton kernels compile to, without a GPU: instructions in the PTX, spills, memory.
 
-One child process, in which Triton compiles rather than interprets, builds every case with the
+A child process, in whose workers Triton compiles rather than interprets, builds every case with the
 constants that the functions pick, and prints what it found: run this file to see it.
 """
 
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -301,14 +302,16 @@ def test_shared_memory_suffices(built, case):
     assert built[case]["shared"] <= GPUS[gpu][2]
 
 
+def built_or_not(case):
+    try:
+        return name(*case), build(*case)
+    except Exception as error:
+        return name(*case), {"error": f"{type(error).__name__}: {error}"}
+
+
 def main():
-    found = {}
-    for case in CASES:
-        try:
-            found[name(*case)] = build(*case)
-        except Exception as error:
-            found[name(*case)] = {"error": f"{type(error).__name__}: {error}"}
-    json.dump(found, sys.stdout, indent=1)
+    with ProcessPoolExecutor(min(4, os.cpu_count())) as pool:
+        json.dump(dict(pool.map(built_or_not, CASES, chunksize=4)), sys.stdout, indent=1)
 
 
 if __name__ == "__main__":
