@@ -27,6 +27,9 @@ def variables(settings: dict, gpu: str) -> dict[str, str]:
     threads = str(settings["threads"])
     return {
         "CUDA_VISIBLE_DEVICES": "" if gpu == "cpu" else gpu,
+        # One queue of work in place of eight: a job has one stream, and the more a context makes in the driver, the
+        # longer the jobs of a host wait for one another.
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": "1",  # NumPy's own threads would start at its import, before a fork.
