@@ -419,6 +419,20 @@ def test_samples_of_a_slow_core_are_taken_again_on_another(monkeypatch):
     assert taken == [{0}] + [{1}] * 10 and (kept.again, kept.slow) == (1, 0)
 
 
+def test_a_window_of_the_warm_up_on_a_slow_core_is_taken_again_on_another(monkeypatch):
+    spells = Spells(monkeypatch, 2, lambda here, asked: here == 0 and asked > 6)
+    where, sampling = [], {**SAMPLING, "warmup_window": 4}
+
+    def call():
+        where.append(min(spells.here))
+        time.sleep(2e-3)
+
+    with core.Core() as kept:
+        warm = timers.warm_up(call, lambda: None, sampling, kept)
+    assert where[:5] == [0, 0, 0, 0, 1] and kept.again == 1
+    assert len(warm["values"]) == len(where) - 4, "what the slow core did is left out"
+
+
 def test_on_a_host_that_stays_slow_samples_are_kept_and_flagged(monkeypatch):
     spells = Spells(monkeypatch, 2, lambda _, asked: asked > 6)
     monkeypatch.setattr(core, "AGAIN", 5)

@@ -177,7 +177,7 @@ class _Job:
         if all(check["ok"] for check in checks):
             # On a CPU the cores are what is measured.
             with Core() if self.on_gpu else nullcontext() as core:
-                self.warm_up(call, synchronize, sampling)
+                self.warm_up(call, synchronize, sampling, core)
                 self.time(call, synchronize, sampling, core)
             with self.phase("checks"):
                 checks += [_check(program, self.runner, function, given) for given in inputs]
@@ -258,11 +258,11 @@ class _Job:
         }
         return program, inputs
 
-    def warm_up(self, call: Callable, synchronize: Callable, sampling: dict) -> None:
+    def warm_up(self, call: Callable, synchronize: Callable, sampling: dict, core: Core | None) -> None:
         """Call until the times agree."""
         with self.phase("warm_up"):
             _freeze()
-            self.record["warm_up"] = timers.warm_up(call, synchronize, sampling)
+            self.record["warm_up"] = timers.warm_up(call, synchronize, sampling, core)
 
     def time(self, call: Callable, synchronize: Callable, sampling: dict, core: Core | None) -> None:
         """Run the timers of the device; the GPU's state is read while it still is that of the timers."""

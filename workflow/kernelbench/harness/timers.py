@@ -75,15 +75,17 @@ def _walls(call: Callable, synchronize: Callable) -> tuple[int, int]:
     return stop - start, returned - start
 
 
-def warm_up(call: Callable, synchronize: Callable, sampling: dict) -> dict:
+def warm_up(call: Callable, synchronize: Callable, sampling: dict, core: Core | None = None) -> dict:
     """Call until the medians of the last three windows agree, at most `warmup_max_seconds`.
 
-    Returns {values: µs of each call, settled: whether the windows agreed}.
+    With a `core`, a window in which the host was slow is taken again elsewhere: it says nothing of what warms up.
+    Returns {values: µs of each call of the windows, settled: whether the windows agreed}.
     """
+    take = partial(_window, call, synchronize, sampling)
     windows, started = [], perf_counter()
     with quiet_host():
         while True:
-            windows.append(_window(call, synchronize, sampling))
+            windows.append(core.undisturbed(take)[0] if core else take())
             if len(windows) < 3:
                 continue
             last = [median(window) for window in windows[-3:]]
