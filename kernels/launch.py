@@ -65,11 +65,18 @@ def limits(device: torch.device) -> tuple[int, int, int]:
 
 
 def watched(*tensors) -> bool:
-    """Whether torch.compile, a dispatch mode or a subclass of tensors should see an operator rather than a launch."""
+    """Whether an operator should be called rather than a launch.
+
+    For torch.compile, a dispatch mode or a subclass of tensors, which are to see it; and for a tensor that stands for
+    the negative of what lies in memory (the imaginary part of a conjugate): the operator is given one that does not.
+    """
     if torch.compiler.is_compiling() or _MODES():
         return True
-    for tensor in tensors:  # noqa: SIM110, any() of a generator takes three times as long
-        if type(tensor) not in PLAIN and isinstance(tensor, torch.Tensor):
+    for tensor in tensors:
+        if type(tensor) in PLAIN:
+            if tensor.is_neg():
+                return True
+        elif isinstance(tensor, torch.Tensor):
             return True
     return False
 

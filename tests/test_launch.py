@@ -329,6 +329,16 @@ def test_subclasses_see_operators(inputs):
         assert f"kernelbench.{op}.default" in seen
 
 
+@pytest.mark.parametrize("op", MODULES)
+def test_a_tensor_that_stands_for_the_negative_of_what_lies_in_memory(inputs, op):
+    call, args = getattr(MODULES[op], op), arguments(*inputs)[op]
+    for at, tensor in enumerate(args):
+        if isinstance(tensor, torch.Tensor):
+            negative, view = ((*args[:at], other, *args[at + 1 :]) for other in (-tensor, torch._neg_view(tensor)))
+            assert not torch.equal(call(*negative), call(*args))
+            torch.testing.assert_close(call(*view), call(*negative))
+
+
 def test_an_operator_defines_no_gradient(inputs):
     x, w, b = inputs
     with pytest.raises(ValueError, match="weight requires grad"):
