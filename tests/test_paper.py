@@ -1065,6 +1065,7 @@ def test_studies_of_other_topics_are_told_in_a_section_of_their_own(recorded, st
     text = render(recorded, study_of_modes)
     found = section(text, "Other operations, models, modes and dtypes {")
     assert f"The study `{study_of_modes['study']['machine']}` (NVIDIA H200, 5 repeats) measures softmax" in found
+    assert f"a job 1 thread, and PyTorch is {study_of_modes['environment']['software']['torch']}." in found
     assert any(cells[3].startswith("1.99") for cells in table_rows(text, "| softmax | `compile` |"))
     rows = table_rows(text, "| softmax | 512 | `compile` |", "|  | 1024 | `compile`")
     assert [row[5:9] for row in rows if "6 → 1" in row] == [["2, 1, 3", "6 → 1", "5, 2", "8.00"]] * 2
