@@ -1046,7 +1046,8 @@ def study_of_modes(monkeypatch, tmp_path) -> dict:
     small = small_study(monkeypatch)
     study = Study({**small.config, "study": "modes"})
     said = {"graphs": 2, "graph_breaks": 1, "recompiles": 3, "nodes": 6, "kernels": 1}
-    said |= {"inductor": {"fxgraph_cache_miss": 2, "fxgraph_cache_hit": 5}, "autograd": {}, "seconds": {}}
+    counters = {"fxgraph_cache_miss": 2, "fxgraph_cache_hit": 5, "cudagraph_skips": 1}
+    said |= {"inductor": counters, "autograd": {}, "seconds": {}}
     points = [
         {"size": s, "first_call": 0.5, "latency": 9.0, "graphs": 1 + i, "recompiles": i} for i, s in enumerate("78")
     ]
@@ -1070,6 +1071,7 @@ def test_studies_of_other_topics_are_told_in_a_section_of_their_own(recorded, st
     rows = table_rows(text, "| softmax | 512 | `compile` |", "|  | 1024 | `compile`")
     assert [row[5:9] for row in rows if "6 → 1" in row] == [["2, 1, 3", "6 → 1", "5, 2", "8.00"]] * 2
     assert "| softmax | `compile` | 7, 8 | 2 | 1 | 0.500, 0.500 |" in text
+    assert "PyTorch records no CUDA graph for `compile` in softmax 512 and 1024: it starts" in found
     assert "Other operations, models" not in render(recorded)
     assert typeset(checkout, text).stat().st_size > 10_000
 

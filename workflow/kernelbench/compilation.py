@@ -23,7 +23,8 @@ CACHES = {"compile.inductor": "fxgraph_cache", "compile.autograd": "autograd_cac
 def about(jobs: pd.DataFrame, rows: list[tuple]) -> list[dict]:
     """Return for each of the rows (op, dtype, size, mode) that ran these and what its jobs say of the following.
 
-    The COUNTS; hits, misses: of the compile caches; seconds: by PHASES; launched: kernels of one call, as profiled;
+    The COUNTS; hits, misses: of the compile caches; skips: how often a CUDA graph was to be recorded and was not,
+    unless never; seconds: by PHASES; launched: kernels of one call, as profiled;
     series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other.
     """
     ran = dict(list(jobs[jobs.status == "ok"].sort_values("repeat", kind="stable").groupby(KEY)))
@@ -31,7 +32,7 @@ def about(jobs: pd.DataFrame, rows: list[tuple]) -> list[dict]:
         {**dict(zip(KEY, row, strict=True)), **said}
         for row in rows
         if (own := ran.get(tuple(row))) is not None
-        and (said := _counts(own) | _caches(own) | _phases(own) | _launched(own) | _series(own))
+        and (said := _counts(own) | _caches(own) | _skips(own) | _phases(own) | _launched(own) | _series(own))
     ]
 
 
@@ -49,6 +50,11 @@ def _caches(jobs: pd.DataFrame) -> dict:
     counters = [(of, texts[0]) for column, of in CACHES.items() if (texts := _texts(jobs, column))]
     ends = {"hits": "hit", "misses": "miss"}
     return {name: sum(found.get(f"{of}_{end}", 0) for of, found in counters) for name, end in ends.items() if counters}
+
+
+def _skips(jobs: pd.DataFrame) -> dict:
+    counters = _texts(jobs, "compile.inductor")
+    return {"skips": counters[0]["cudagraph_skips"]} if counters and counters[0].get("cudagraph_skips") else {}
 
 
 def _phases(jobs: pd.DataFrame) -> dict:
