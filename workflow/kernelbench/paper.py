@@ -45,7 +45,8 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     try:
         rendered = environment.get_template(text.name).render(
             machines=_named(shown),
-            studies=_named([m for m in machines if kind(m["study"]) not in ("start", "again")]),
+            # Those that earlier work is compared with: whose cells are not again those of another.
+            studies=_named([m for m in machines if kind(m["study"]) in ("machine", "topic")]),
             start_studies=_named(by_kind["start"]),
             protocol_studies=_named(by_kind["protocol"]),
             kernel_studies=_named(by_kind["kernels"]),

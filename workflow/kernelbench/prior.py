@@ -1,19 +1,21 @@
 """Earlier work: its figures and claims, each as a rule on what a study of ours found, and the verdict.
 
-A rule selects rows by op, dtype, size, mode, baseline and metric, each a value or a list of values. What it expects is
+A rule selects rows by op, dtype, size (`each`: all but the mean over them), mode, baseline and metric, each a value or
+a list of values. What it expects is
 
 speedup  faster, slower or equivalent: the verdict that each row should have; an inconclusive one is open.
+published  a number, the speedup that was told: each interval holds it, and not 1 as well; one that does not hold it
+         agrees in part where its verdict is on the same side of 1, and one that holds both is open.
 above    a number: each speedup lies above it with its whole interval; one whose interval holds it is open.
 within   a number: each interval lies inside 1 ± it (symmetric on logs); one that is partly outside is open.
 unpaid   a number: of calls of which fewer than the whole interval do not earn back what compiling cost; no baseline.
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
 
-The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are, *does not
-hold* where none is and one is decided otherwise, is *open* where all are (with `any`, where one is and none holds), and
-*not tested* where there is no row.
+The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are or agree in
+part, *does not hold* where none is and one is decided otherwise, is *open* where all are (with `any`, where one is and
+none holds), and *not tested* where there is no row.
 """
 
-from itertools import product
 from pathlib import Path
 
 import yaml
@@ -21,6 +23,7 @@ import yaml
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import validate
+from kernelbench.summarize import ALL
 
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
@@ -28,6 +31,7 @@ COUNTED = ("op", "dtype", "size", "mode")
 PAID = (*COUNTED, "metric")
 HOLDS, PART, FAILS, OPEN, UNTESTED = "holds", "holds in part", "does not hold", "open", "not tested"
 DECIDED = ("faster", "slower", "equivalent")
+EACH = "each"
 
 
 def load(path: Path) -> dict:
@@ -48,7 +52,7 @@ def load(path: Path) -> dict:
 def judged(claims: list[dict], document: dict) -> dict[str, dict]:
     """Return by id {verdict, rows}: what the study whose summary.json is `document` says to each claim.
 
-    rows: [{label, speedup, ci_low, ci_high or kind, calls, low or count, agrees: True, False, or None where open}].
+    rows: [{label, speedup, ci_low, ci_high or kind, calls, low or count, agrees: True, PART, False or None (open)}].
     """
     found = {}
     for claim in claims:
@@ -62,7 +66,7 @@ def judged(claims: list[dict], document: dict) -> dict[str, dict]:
 
 def _verdict(agrees: list[bool | None], one_is_enough: bool) -> str:
     if any(agrees):
-        return HOLDS if one_is_enough or all(agrees) else PART
+        return HOLDS if all(row is True for row in agrees) or (one_is_enough and True in agrees) else PART
     if not agrees:
         return UNTESTED
     return OPEN if all(row is None for row in agrees) or (one_is_enough and None in agrees) else FAILS
@@ -75,9 +79,13 @@ def _rows(rule: dict, document: dict) -> list[dict]:
         names, table, found = PAID, document["payback"], _paid
     else:
         names, table, found = SPEEDUP, document["speedups"], _compared
-    wanted = set(product(*(_values(rule[name]) for name in names)))
-    rows = [row for row in table if tuple(row[name] for name in names) in wanted]
+    wanted = {name: _values(rule[name]) for name in names}
+    rows = [row for row in table if all(_selects(wanted[name], row[name]) for name in names)]
     return [told for row in rows if (told := found(rule, row, names))]
+
+
+def _selects(wanted: list[str], value: str) -> bool:
+    return value in wanted or (wanted == [EACH] and value != ALL)
 
 
 def _values(given) -> list[str]:
@@ -89,8 +97,7 @@ def _counted(rule: dict, row: dict, names: tuple) -> dict | None:
     number = row["series"][-1]["recompiles"] if what == "recompiles" and "series" in row else row.get(what)
     if number is None:
         return None
-    agrees = number >= wanted if rule["count"].get("least") else number == wanted
-    return {"label": _label(row, names, rule), "count": number, "agrees": agrees}
+    return {"label": _label(row, names, rule), "count": number, "agrees": number == wanted}
 
 
 def _paid(rule: dict, row: dict, names: tuple) -> dict:
@@ -113,12 +120,17 @@ def _compared(rule: dict, row: dict, names: tuple) -> dict | None:
     }
 
 
-def _agrees(rule: dict, row: dict) -> bool | None:
+def _agrees(rule: dict, row: dict) -> bool | str | None:
     low, high = row["ci_low"], row["ci_high"]
     if "speedup" in rule:
         return row["verdict"] == rule["speedup"] if row["verdict"] in DECIDED else None
     if low is None:
         return None
+    if "published" in rule:
+        holds = [low <= number <= high for number in (rule["published"], 1)]
+        if holds[0]:
+            return None if holds[1] else True
+        return PART if row["verdict"] == ("faster" if rule["published"] > 1 else "slower") else False
     if "within" in rule:
         least, most = 1 / (1 + rule["within"]), 1 + rule["within"]
         inside = least <= low and high <= most
@@ -128,4 +140,4 @@ def _agrees(rule: dict, row: dict) -> bool | None:
 
 def _label(row: dict, names: tuple, rule: dict) -> str:
     """Return what tells a row from the others that the rule selects."""
-    return " ".join(row[name] for name in names if len(_values(rule[name])) > 1)
+    return " ".join(row[name] for name in names if len(_values(rule[name])) > 1 or rule[name] == EACH)
