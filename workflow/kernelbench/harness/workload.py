@@ -70,17 +70,22 @@ class Workload:
         """
         return (output.clone(),)
 
+    @property
+    def _name(self) -> str:
+        """The workload's name, which is that of its file."""
+        return type(self).__module__.rpartition(".")[2]
+
     def kernel(self) -> Callable:
         """Return the hand-written kernel with the signature of `call`; raise Unsupported where none exists."""
-        raise Unsupported(f"there is no Triton kernel for {type(self).__name__.lower()}")
+        raise Unsupported(f"there is no Triton kernel for {self._name}")
 
     def jax(self) -> Callable:
         """Return the operation in JAX, with the signature of `call`; raise Unsupported where there is none."""
-        raise Unsupported(f"there is no {type(self).__name__.lower()} in JAX")
+        raise Unsupported(f"there is no {self._name} in JAX")
 
     def library(self, name: str) -> Callable:
         """Return the kernel of another library with the signature of `call`; raise Unsupported where there is none."""
-        raise Unsupported(f"{name} has no {type(self).__name__.lower()}")
+        raise Unsupported(f"{name} has no {self._name}")
 
     def flops(self, size: str, itemsize: int) -> int:
         """Return the floating-point operations of one call."""
