@@ -12,6 +12,12 @@ PARTS = ("overhead", "compilation", "measurement", "wall")
 CELL = ["op", "dtype", "size"]
 
 
+def packages(jobs: pd.DataFrame) -> dict[str, str]:
+    """Return the versions of the packages that modes brought along, beside PyTorch and what is in the lock."""
+    columns = [column for column in jobs if column.startswith("library.")]
+    return {column.partition(".")[2]: ", ".join(sorted(set(jobs[column].dropna()))) for column in columns}
+
+
 def about(jobs: pd.DataFrame) -> dict:
     """Return {costs, suspects, clocks, split, at_once}.
 

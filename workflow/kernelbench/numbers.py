@@ -48,6 +48,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "primary": metrics[0],
         "deltas": {m: study["equivalence"].get(m, study["equivalence"]["default"]) for m in metrics},
         "environment": environment,
+        "packages": document["packages"],
         "study": study,
         "dtypes": list(dict.fromkeys(op["dtype"] for op in ops.values())),
         "modes": (modes := _modes(document, ops)),

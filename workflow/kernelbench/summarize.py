@@ -160,6 +160,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "drift": data.drift,
         "host": host.speed(data),
         "jobs": jobs.about(data.jobs),
+        "packages": jobs.packages(data.jobs),
         "compilation": compilation.about(data.jobs, data.rows),
         "targets": _plain(pd.DataFrame(_targets(data, ceilings))),
         "summary": _plain(summary),
