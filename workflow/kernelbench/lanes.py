@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from kernelbench import machine
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance
 
@@ -65,6 +64,8 @@ class Lanes:
 
         Raises InputError unless this is the machine that the study names, with as many GPUs as lanes.
         """
+        from kernelbench import machine  # Here and not at the top: a job, which names its GPU, does not ask.
+
         machine.require(self.study.machine)
         there = visible(self.study.device)
         if not 1 <= self.count <= len(there):

@@ -14,7 +14,7 @@ from statistics import median
 from kernelbench import lanes, start
 from kernelbench.errors import run
 from kernelbench.harness import record
-from kernelbench.harness.measure import SETTINGS
+from kernelbench.harness.child import SETTINGS
 
 # What is neither starting nor compiling: the parts of a job that the measurement itself takes.
 MEASUREMENT = ("inputs", "memory", "checks", "warm_up", "timers", "trace", "profile")

@@ -13,6 +13,11 @@ import sys
 import tempfile
 
 PR_SET_PDEATHSIG = 1
+# What a measurement depends on.
+SETTINGS = (
+    *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
+    *("workload", "run", "sampling", "threads", "start", "seed"),
+)
 # Inductor compiles in the job's own process: a pool that starts up beside the job would disturb what it measures.
 COMPILE_WORKERS = 1
 

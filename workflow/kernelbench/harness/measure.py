@@ -38,19 +38,14 @@ from kernelbench.harness.workload import build as build_workload
 MIB = 2**20
 # Calls at each size of a series after its first one.
 SERIES_CALLS = 10
-# What a measurement depends on.
-SETTINGS = (
-    *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
-    *("workload", "run", "sampling", "threads", "start", "seed"),
-)
 
 
 def measure(settings: dict, place: int | None = None, publish: Callable[[dict], None] = lambda record: None) -> dict:
     """Run the job that `settings` describes and return its record; whatever the job does, there is one.
 
-    settings: SETTINGS; device is "cuda" or "cpu", workload its name and parameters, run the mode's config entry, start
-    how the process was started ("warm" or "fresh"). `place` is the job's place in the planned order. `publish` is given
-    the record as far as it got before each phase, so that a process that dies leaves it behind.
+    settings: child.SETTINGS; device is "cuda" or "cpu", workload its name and parameters, run the mode's config entry,
+    start how the process was started ("warm" or "fresh"). `place` is the job's place in the planned order. `publish` is
+    given the record as far as it got before each phase, so that a process that dies leaves it behind.
     """
     job = _Job(settings, place, publish)
     with caches.fresh() as root:
