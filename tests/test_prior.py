@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from kernelbench import compilation, prior
+from kernelbench import compilation, jobs, prior
 from kernelbench.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -122,6 +122,12 @@ def test_a_claim_of_a_work_that_is_not_there_is_refused(tmp_path):
     (tmp_path / "published.yaml").write_text(yaml.safe_dump(published))
     with pytest.raises(InputError, match="t4-layer-norm: work: 9 is not known; allowed:"):
         prior.load(tmp_path / "published.yaml")
+
+
+def test_packages_are_told_with_their_versions():
+    rows = pd.DataFrame({"mode": ["eager", "onnx", "jax"], "library.onnxruntime": [None, "1.2", None], "x": [1, 2, 3]})
+    assert jobs.packages(rows.assign(**{"library.jax": [None, None, "0.3"]})) == {"onnxruntime": "1.2", "jax": "0.3"}
+    assert jobs.packages(rows[["mode"]]) == {}
 
 
 def test_what_jobs_say_of_their_compilation():

@@ -64,7 +64,7 @@ def judged(claims: list[dict], document: dict) -> dict[str, dict]:
     return found
 
 
-def _verdict(agrees: list[bool | None], one_is_enough: bool) -> str:
+def _verdict(agrees: list[bool | str | None], one_is_enough: bool) -> str:
     if any(agrees):
         return HOLDS if all(row is True for row in agrees) or (one_is_enough and True in agrees) else PART
     if not agrees:
