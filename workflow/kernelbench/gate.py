@@ -1,7 +1,7 @@
 """The gate: what a study's data must not have if a paper is to be built on it.
 
-Reads study.yaml, jobs.parquet and environment.json of a directory. Each defect names its jobs and what repairs it: a
-cell is measured again with all its modes, so that pairs stay next to each other.
+Reads study.yaml, jobs.parquet, environment.json and speedups.csv of a directory. Each defect names its jobs and what
+repairs it: a cell is measured again with all its modes, so that pairs stay next to each other.
 """
 
 import json
@@ -13,11 +13,13 @@ import pandas as pd
 import yaml
 
 from kernelbench.collect import SAME
-from kernelbench.jobs import CELL, slowed
+from kernelbench.jobs import CELL, clocks_of, slowed
 from kernelbench.study import cells_of, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
 RECORDED = ("results", "recorded")
+# The metrics of calls that are waited for one at a time.
+SINGLE = ("device", "latency", "event")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Gate:
         self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
         self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
         self.jobs = pd.read_parquet(directory / "jobs.parquet").reset_index(drop=True)
+        self.speedups = pd.read_csv(directory / "speedups.csv", dtype={"size": str})
         self.is_recorded = directory.parts[-3:-1] == RECORDED
 
     def defects(self) -> list[Defect]:
@@ -83,7 +86,8 @@ class Gate:
         """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ in single calls.
 
         Many calls back to back are a load that runs into the power cap by itself: what a mode makes of that is its own
-        doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect.
+        doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect. Nor is it where
+        a mode alone does, as long as no verdict would be another one if time went with the clock.
         """
         said = self.jobs.suspect.fillna("[]")
         hot = said.str.contains("slowdown|brake|heat")
@@ -93,8 +97,23 @@ class Gate:
         capped = said.str.contains("power cap").groupby([self.jobs[name] for name in (*CELL, "mode")]).mean() >= 0.5
         slow &= ~capped.groupby(level=CELL).transform("all")
         for *cell, mode in slow.index[slow]:
+            if capped[(*cell, mode)] and not self._hangs_on_clock(cell, mode):
+                continue
             mine = (self.jobs[[*CELL, "mode"]] == [*cell, mode]).all(axis=1)
             yield from self._of(mine, "the SM clock was lower than in other modes")
+
+    def _hangs_on_clock(self, cell: list[str], mode: str) -> bool:
+        """Say whether a verdict on single calls of a mode could be another one at the clock of the other modes.
+
+        The most that a clock can do is to make time go with it: each interval is moved by that.
+        """
+        rows = self.speedups[(self.speedups[CELL] == cell).all(axis=1) & self.speedups.metric.isin(SINGLE)]
+        rows = rows[(rows["mode"] == mode) | (rows.baseline == mode)]
+        clocks = clocks_of(self.jobs, "single")[tuple(cell)]
+        moved = clocks[rows.baseline].to_numpy() / clocks[rows["mode"]].to_numpy()
+        low, high, bound = rows.ci_low * moved, rows.ci_high * moved, 1 + rows.delta
+        kept = {"faster": low > 1, "slower": high < 1, "equivalent": (low >= 1 / bound) & (high <= bound)}
+        return any((rows.verdict.eq(verdict) & ~same).any() for verdict, same in kept.items())
 
     def unsettled(self) -> Iterator[Defect]:
         """Jobs whose warm-up did not settle."""

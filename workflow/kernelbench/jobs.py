@@ -40,15 +40,23 @@ def _at_once(jobs: pd.DataFrame) -> int:
     return max(int(((first <= moment) & (moment <= last)).sum()) for moment in first)
 
 
-def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
-    """Return for each (op, dtype, size, mode) whether its SM clock was more than `delta` below that of another mode.
+def clocks_of(jobs: pd.DataFrame, timers: str) -> pd.Series:
+    """Return for each (op, dtype, size, mode) its SM clock as a part of the highest one of a mode of its cell.
 
     By the median over the repeats, as the timers of "single" calls ended, or that of "throughput" or "graph"; in
-    older records as all of them had. A power cap that lowers it by less is no difference that a verdict could see.
+    older records as all of them had.
     """
     column = f"clocks.{timers}" if f"clocks.{timers}" in jobs else "gpu_after.sm_clock"
     clocks = jobs.reindex(columns=[*CELL, "mode", column]).groupby([*CELL, "mode"])[column].median()
-    return clocks < (1 - delta) * clocks.groupby(level=CELL).transform("max")
+    return clocks / clocks.groupby(level=CELL).transform("max")
+
+
+def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
+    """Return for each (op, dtype, size, mode) whether its SM clock was more than `delta` below that of another mode.
+
+    A power cap that lowers it by less is no difference that a verdict could see.
+    """
+    return clocks_of(jobs, timers) < 1 - delta
 
 
 def _clocks(jobs: pd.DataFrame) -> list[dict]:

@@ -1,6 +1,6 @@
 # Gate: refuse data that no paper should be built on.
 #
-# needs  jobs.parquet, study.yaml and environment.json of this machine or of a recorded study
+# needs  jobs.parquet, study.yaml, environment.json and speedups.csv of this machine or of a recorded study
 # makes  defects.json beside the tables; fails where a recorded study has any, unless a draft was asked for
 
 
@@ -17,6 +17,7 @@ rule find_defects:
         jobs="results/{machine}/jobs.parquet",
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
+        speedups="results/{machine}/speedups.csv",
         code=expand("workflow/kernelbench/{module}.py", module=["gate", "jobs"]),
     output:
         "results/{machine}/defects.json",
@@ -36,6 +37,7 @@ use rule find_defects as find_defects_recorded with:
         jobs="results/recorded/{recorded}/jobs.parquet",
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
+        speedups="results/recorded/{recorded}/speedups.csv",
         code=expand("workflow/kernelbench/{module}.py", module=["gate", "jobs"]),
     output:
         "results/rebuilt/{recorded}/defects.json",

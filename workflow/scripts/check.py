@@ -10,14 +10,14 @@ from kernelbench.gate import Gate
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, nargs="+", required=True, help="directories with jobs.parquet")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="directories with the tables of a study")
     parser.add_argument("--draft", action="store_true", help="defects are no failure: the paper will be a draft")
     parser.add_argument("--output", type=Path, help="the defects as JSON")
     arguments = parser.parse_args()
     found = []
     for directory in arguments.data:
-        if not (directory / "jobs.parquet").is_file():
-            print(f"{directory}: nothing measured here")
+        if not all((directory / table).is_file() for table in ("jobs.parquet", "speedups.csv")):
+            print(f"{directory}: nothing measured here, or not to the end")
             continue
         defects = [str(defect) for defect in Gate(directory).defects()]
         print(f"{directory}: {len(defects) or 'no'} defect{'s' if len(defects) != 1 else ''}")
