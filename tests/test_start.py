@@ -108,11 +108,13 @@ def test_warm_and_fresh_jobs_have_the_same_environment(run):
         assert (warm["status"], fresh["status"]) == ("ok", "ok")
 
 
-def test_jobs_keep_to_the_cores_of_their_lane_and_compile_in_their_own_process(run):
+def test_jobs_keep_to_the_cores_of_their_lane_compile_in_their_own_process_and_have_one_queue(run):
     _, entries, _ = run
     for entry in entries.values():
+        variables = entry["environment"]["variables"]
         assert entry["environment"]["host"]["affinity"] == lanes.cores(0, 1)
-        assert entry["environment"]["variables"]["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+        assert variables["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+        assert variables["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
 
 
 def test_each_job_compiles_into_empty_caches(run):
