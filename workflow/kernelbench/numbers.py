@@ -35,6 +35,8 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
     arms, document = _arms(document), without_arms(document)
     metrics = [m for m in TIMES if any(row["metric"] == m for row in document["summary"])]
     ops = _ops(document)
+    causes = _causes(document, baseline, metrics)
+    explained = _explained(ops, causes)
     return {
         "label": study["machine"],
         "title": gpu["name"] if gpu else environment["host"]["cpu"],
@@ -83,15 +85,13 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
             for row in document["compilation"]
             if (label := _label(document, row)) in ops and row["mode"] in ops[label]["estimates"]
         ],
-        "causes": (causes := _causes(document, baseline, metrics)),
+        "causes": causes,
         "libraries": [mode for mode, entry in modes.items() if entry["runner"] == "library"],
         "rivals": {mode: _rivals(ops, mode, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"},
         "targets": [{**row, "label": _label(document, row), "met": _met(row)} for row in document["targets"]],
         "flushes": _flushes(document),
         "traces": _traces(document),
-        "answers": {
-            mode: _answer(_explained(ops, causes), mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])
-        },
+        "answers": {mode: _answer(explained, mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])},
         "failures": _failures(document),
         "unsettled": document["unsettled"],
         "near_floor": _near_floor(document),

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from functools import cache
 from math import floor, log10
 from pathlib import Path
 
@@ -28,8 +29,38 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     """
     by_kind = {word: [m for m in machines if kind(m["study"]) == word] for word in KINDS}
     shown = by_kind["machine"] or machines
+    try:
+        rendered = (
+            _environment(text.parent)
+            .get_template(text.name)
+            .render(
+                machines=_named(shown),
+                # Those that earlier work is compared with: whose cells are not again those of another.
+                studies=_named([m for m in machines if kind(m["study"]) in ("machine", "topic")]),
+                start_studies=_named(by_kind["start"]),
+                protocol_studies=_named(by_kind["protocol"]),
+                kernel_studies=_named(by_kind["kernels"]),
+                topics=[
+                    {**topic, "name": f"{topic['title']} (study `{topic['label']}`)"}
+                    for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
+                ],
+                published=published,
+                coverage=coverage,
+                defects=defects,
+            )
+        )
+    except jinja2.UndefinedError as error:
+        raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None
+    except jinja2.TemplateSyntaxError as error:
+        raise InputError(f"{error.name}: line {error.lineno}: {error.message}") from None
+    return re.sub(r"\n{3,}", "\n\n", rendered)
+
+
+@cache
+def _environment(directory: Path) -> jinja2.Environment:
+    """Return where the templates of a directory are compiled, and stay so until they change."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(text.parent),
+        loader=jinja2.FileSystemLoader(directory),
         undefined=jinja2.StrictUndefined,
         # Markdown's own {#label} would start a comment.
         comment_start_string="{*",
@@ -42,27 +73,7 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
         "ci": ci, "value": value, "words": words, "runs": runs, "percent": percent, "plural": plural,
         "round_to": round_to, "sentence": sentence, "span": span,
     }  # fmt: skip
-    try:
-        rendered = environment.get_template(text.name).render(
-            machines=_named(shown),
-            # Those that earlier work is compared with: whose cells are not again those of another.
-            studies=_named([m for m in machines if kind(m["study"]) in ("machine", "topic")]),
-            start_studies=_named(by_kind["start"]),
-            protocol_studies=_named(by_kind["protocol"]),
-            kernel_studies=_named(by_kind["kernels"]),
-            topics=[
-                {**topic, "name": f"{topic['title']} (study `{topic['label']}`)"}
-                for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
-            ],
-            published=published,
-            coverage=coverage,
-            defects=defects,
-        )
-    except jinja2.UndefinedError as error:
-        raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None
-    except jinja2.TemplateSyntaxError as error:
-        raise InputError(f"{error.name}: line {error.lineno}: {error.message}") from None
-    return re.sub(r"\n{3,}", "\n\n", rendered)
+    return environment
 
 
 def typeset(text: Path, defaults: Path, output: Path) -> None:
