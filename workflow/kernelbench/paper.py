@@ -30,24 +30,21 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     by_kind = {word: [m for m in machines if kind(m["study"]) == word] for word in KINDS}
     shown = by_kind["machine"] or machines
     try:
-        rendered = (
-            _environment(text.parent)
-            .get_template(text.name)
-            .render(
-                machines=_named(shown),
-                # Those that earlier work is compared with: whose cells are not again those of another.
-                studies=_named([m for m in machines if kind(m["study"]) in ("machine", "topic")]),
-                start_studies=_named(by_kind["start"]),
-                protocol_studies=_named(by_kind["protocol"]),
-                kernel_studies=_named(by_kind["kernels"]),
-                topics=[
-                    {**topic, "name": f"{topic['title']} (study `{topic['label']}`)"}
-                    for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
-                ],
-                published=published,
-                coverage=coverage,
-                defects=defects,
-            )
+        template = _environment(text.parent).get_template(text.name)
+        rendered = template.render(
+            machines=_named(shown),
+            # Those that earlier work is compared with: whose cells are not again those of another.
+            studies=_named([m for m in machines if kind(m["study"]) in ("machine", "topic")]),
+            start_studies=_named(by_kind["start"]),
+            protocol_studies=_named(by_kind["protocol"]),
+            kernel_studies=_named(by_kind["kernels"]),
+            topics=[
+                {**topic, "name": f"{topic['title']} (study `{topic['label']}`)"}
+                for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
+            ],
+            published=published,
+            coverage=coverage,
+            defects=defects,
         )
     except jinja2.UndefinedError as error:
         raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None
