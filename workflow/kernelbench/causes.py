@@ -28,6 +28,8 @@ DECIDED = ("faster", "slower")
 EXPLAINS = 0.5
 COPY = re.compile(r"memcpy|copy", re.IGNORECASE)
 UNEXPLAINED = "unexplained"
+# The same kernels at another clock.
+CLOCKS = "clocks"
 # The timers of many calls back to back, which have clocks of their own; the others time single calls.
 MANY = ("throughput", "graph")
 
@@ -146,7 +148,7 @@ class Causes:
         timers = metric if metric in MANY else "single"
         if not slowed(self.data.jobs, self.data.delta("device"), timers)[slower]:
             return None
-        return Cause("clocks", f"{times}; the SM clock was lower in {slower[-1]}")
+        return Cause(CLOCKS, f"{times}; the SM clock was lower in {slower[-1]}")
 
     def _tuned_apart(self, arm: tuple, metric: str) -> bool:
         """Say whether repeats of an arm with other generated code have other times, beyond δ."""

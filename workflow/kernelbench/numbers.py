@@ -11,7 +11,7 @@ import re
 import statistics
 
 from kernelbench import prior
-from kernelbench.causes import UNEXPLAINED
+from kernelbench.causes import CLOCKS, UNEXPLAINED
 from kernelbench.statistics import t_quantile
 from kernelbench.study import CONTROL, MEASURE_KEYS, TWIN, diagnosed, is_twin, without_arms
 from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE
@@ -672,11 +672,14 @@ def _flushes(document: dict) -> dict:
 
 
 def _explained(ops: dict, causes: dict) -> dict:
-    """Return the ops with differences in device time open that have no cause: with the same kernels, gain and loss."""
+    """Return the ops with those differences in device time open that the same kernels make: neither gain nor loss."""
     found = copy.deepcopy(ops)
     for mode, by_label in causes.get("modes", {}).items():
         for label, by_metric in by_label.items():
-            for size in by_metric.get("device", {}).get(UNEXPLAINED, []):
+            if mode not in found[label]["modes"]:  # None of its times is told.
+                continue
+            causes_of = by_metric.get("device", {})
+            for size in [*causes_of.get(UNEXPLAINED, []), *causes_of.get(CLOCKS, [])]:
                 row = found[label]["modes"][mode]["device"]
                 for verdict in ("faster", "slower"):
                     row[verdict] = [other for other in row[verdict] if other != size]
