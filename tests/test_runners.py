@@ -12,6 +12,9 @@ from checkout import ROOT, TINY
 from kernelbench import machine
 from kernelbench.harness import record, runner
 from kernelbench.harness.measure import measure
+from kernelbench.harness.program import Program
+from kernelbench.harness.runners import onnx
+from kernelbench.harness.workloads import matmul_softmax
 from kernelbench.study import Study
 
 OPS = {
@@ -181,3 +184,16 @@ def test_a_runtime_off_the_stream_has_what_its_timers_can_tell(mode, tmp_path):
     else:
         assert entry["status"] == "ok", entry["reason"]
         assert set(entry["samples"]) == {"first_call", "latency", "throughput"}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@needs("onnxruntime")
+def test_what_onnx_runtime_returns_on_a_gpu_is_written_when_it_is_read():
+    given = tuple(torch.randn(4096, 4096, device="cuda") for _ in range(2))
+    call = onnx.RUNNER.build(Program(matmul_softmax.WORKLOAD(), device="cuda"), {}, given)
+    first = onnx.RUNNER.tensor(call(*given)).clone()
+    for _ in range(10):
+        call(*given).fill_(float("nan"))
+        torch.cuda.synchronize()
+        assert onnx.RUNNER.tensor(call(*given)).equal(first)

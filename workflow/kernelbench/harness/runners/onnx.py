@@ -42,6 +42,11 @@ class Onnx(Runner):
 
         return call
 
+    def tensor(self, output):
+        if output.is_cuda:
+            self.synchronizer("cuda")()  # A stream of the runtime's own writes it, for which PyTorch's does not wait.
+        return output
+
 
 def _exported(function, inputs: tuple) -> bytes:
     """Return the model of `function` for inputs of these shapes."""
