@@ -10,7 +10,7 @@ import torch
 from checkout import ROOT, TINY
 
 from kernelbench import machine
-from kernelbench.harness import record, runner
+from kernelbench.harness import modes, record, runner
 from kernelbench.harness.measure import measure
 from kernelbench.harness.program import Program
 from kernelbench.harness.runners import onnx
@@ -197,3 +197,8 @@ def test_what_onnx_runtime_returns_on_a_gpu_is_written_when_it_is_read():
         call(*given).fill_(float("nan"))
         torch.cuda.synchronize()
         assert onnx.RUNNER.tensor(call(*given)).equal(first)
+
+
+@pytest.mark.parametrize(("mode", "most"), [({}, 2), ({"mode": "reduce-overhead"}, 2), ({"mode": "max-autotune"}, 4)])
+def test_tuned_products_may_add_up_in_another_order(mode, most):
+    assert modes.runner_of({"runner": "compile"}).slack(mode) == most

@@ -6,7 +6,8 @@
 | `graph input copy` | it differs by the copies that a CUDA graph makes of its inputs: mostly, or by no other kernel |
 | `clocks` | neither kernels nor the host explain it, and the slower arm had the lower SM clock |
 | `autotune` | it differs with the same kernels, and so do repeats of other generated code |
-| `host` | a call waits for the host: the device's time does not differ that way, the host's does |
+| `host` | a call waits for the host: the device's time does not differ that way, the host's does; in a runtime off \
+PyTorch's stream, which has no timer of either: what kernels do not take differs that way |
 | `compilation` | of the first call: a mode that compiles |
 | `graph pool` | of the memory: that of a CUDA graph is kept |
 
@@ -71,6 +72,8 @@ class Causes:
 
     def _waited(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause of a difference in a time that has a part of the host and one of the device."""
+        if any(self.data.values(arm, "device") is None for arm in (baseline, mode)):
+            return self._profiled(baseline, mode, metric)
         whole = self._difference(baseline, mode, metric)
         parts = {
             part: self._difference(baseline, mode, part) if self._decided(baseline, mode, part) else 0.0
@@ -86,6 +89,17 @@ class Causes:
         if part == "host":
             return Cause("host", f"the call returns after {self._times(baseline, mode, 'host')}")
         return self._device(baseline, mode, "device")
+
+    def _profiled(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+        """Return the cause where an arm is a runtime off PyTorch's stream: only the profiler tells its parts."""
+        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        times = f"{metric} {self._times(baseline, mode, metric)}"
+        if None in kernels:
+            return Cause(UNEXPLAINED, f"{times}; not profiled")
+        took = [sum(kernel["time"] for kernel in listed) for listed in kernels]
+        if (took[1] - took[0]) / self._difference(baseline, mode, metric) < EXPLAINS:
+            return Cause("host", f"{times}, of which kernels take {_brief(took[0])} and {_brief(took[1])} µs")
+        return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
 
     def _device(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause of a difference in the device's time."""

@@ -31,7 +31,6 @@ from kernelbench.harness.core import Core
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.program import Program, prepare
 from kernelbench.harness.record import VERSION
-from kernelbench.harness.runner import Runner
 from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workload import build as build_workload
 
@@ -168,14 +167,14 @@ class _Job:
                 record["memory"] = _memory(call, synchronize, held)
                 record["samples"]["peak_memory"] = _samples("MiB", [record["memory"]["peak"] / MIB])
         with self.phase("checks"):
-            checks = [_check(program, self.runner, function, given) for given in inputs]
+            checks = [self.check(program, function, given) for given in inputs]
         if all(check["ok"] for check in checks):
             # On a CPU the cores are what is measured.
             with Core() if self.on_gpu else nullcontext() as core:
                 self.warm_up(call, synchronize, sampling, core)
                 self.time(call, synchronize, sampling, core)
             with self.phase("checks"):
-                checks += [_check(program, self.runner, function, given) for given in inputs]
+                checks += [self.check(program, function, given) for given in inputs]
         if self.runner.dynamo:
             record["compile"] = compiler.observe()
         if "series" in mode and all(check["ok"] for check in checks):
@@ -207,7 +206,7 @@ class _Job:
             seen = compiler.observe() if self.runner.dynamo else {"graphs": 0, "recompiles": 0}
             counts = {name: seen[name] for name in ("graphs", "recompiles")}
             found.append({"size": size, "first_call": times[0], "latency": median(times[1:]) * 1e6, **counts})
-            checks.append(_check(program, self.runner, function, given))
+            checks.append(self.check(program, function, given))
         return checks
 
     def prepare(self) -> None:
@@ -252,6 +251,11 @@ class _Job:
             "bound": workload.bound,
         }
         return program, inputs
+
+    def check(self, program: Program, function: Callable, inputs: dict) -> dict:
+        """Compare what `function` makes of the inputs with the reference."""
+        outputs = program.results(lambda *given: self.runner.tensor(function(*given)), inputs)
+        return accuracy.check(program, inputs, outputs, self.runner.slack(modes.options_of(self.settings["run"])))
 
     def warm_up(self, call: Callable, synchronize: Callable, sampling: dict, core: Core | None) -> None:
         """Call until the times agree."""
@@ -351,11 +355,6 @@ def _memory(call, synchronize, held: int) -> dict[str, int]:
     segments = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) != (0, 0)]
     pools = sum(segment["total_size"] - segment["allocated_size"] for segment in segments)
     return {"inputs": held, "peak": peak - held + pools, "between_calls": between - held + pools, "graph_pools": pools}
-
-
-def _check(program: Program, runner: Runner, function: Callable, inputs: dict) -> dict:
-    outputs = program.results(lambda *given: runner.tensor(function(*given)), inputs)
-    return accuracy.check(program, inputs, outputs, runner.slack)
 
 
 def _judge(checks: list[dict]) -> dict:
