@@ -40,8 +40,9 @@ study = Study(config, here=not submits)
 lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name in lanes.resources():
     workflow.register_resource(name, 1)
-# What the jobs inherit: the GPUs by their UUIDs, and the run that the processes that it starts must not outlive.
-os.environ |= environment(study.device) | {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
+# What the jobs inherit: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, and a place
+# for bytecode.
+os.environ |= environment(study.device) | start.bytecode() | {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
 recorded_figures = [

@@ -2,11 +2,13 @@
 
 import json
 import os
+import py_compile
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import psutil
@@ -130,7 +132,7 @@ def test_no_parent_outlives_its_run(run):
         time.sleep(0.05)
     assert checkout.processes() == {}
     sockets = Path(checkout.environment["TMPDIR"], f"kernelbench-{os.getuid()}")
-    assert list(sockets.iterdir()) == []
+    assert not [path for path in sockets.iterdir() if path.is_socket()]
 
 
 def test_a_job_by_hand_uses_no_parent(run, tmp_path):
@@ -187,6 +189,21 @@ def connect(path: Path) -> socket.socket:
     with start._address(path) as address:
         connection.connect(address)
     return connection
+
+
+def test_bytecode_is_kept_where_torch_has_none_and_the_environment_forbids_it(alone, monkeypatch, tmp_path):
+    source = tmp_path / "imported.py"
+    source.write_text("")
+    monkeypatch.setattr(start, "find_spec", lambda name: spec_from_file_location(name, source))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    assert start.bytecode() == {}
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    kept = start.bytecode()
+    subprocess.run([sys.executable, "-c", "import imported"], cwd=tmp_path, env=os.environ | kept, check=True)
+    assert [path.name for path in Path(kept["PYTHONPYCACHEPREFIX"]).rglob("imported.*.pyc")]
+    assert not tmp_path.joinpath("__pycache__").exists()
+    py_compile.compile(str(source))
+    assert start.bytecode() == {}
 
 
 def test_a_parent_listens_where_only_its_user_can_enter(alone):
