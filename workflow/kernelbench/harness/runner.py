@@ -18,7 +18,7 @@ OTHER_SUMS = 4
 
 @dataclass(frozen=True)
 class Package:
-    """A package that is not among those of the environment: its name, the one to import, an extra to install."""
+    """A package that is not among those of the environment: its name, the module to import, an extra to install."""
 
     distribution: str
     module: str
@@ -26,7 +26,7 @@ class Package:
 
     def require(self) -> None:
         """Import it; raise Unsupported, with the line that installs it, where it is missing or incomplete."""
-        if not find_spec(self.module):
+        if not find_spec(self.module.partition(".")[0]):
             raise Unsupported(f"{self.distribution} is not installed; {self.install}")
         try:
             import_module(self.module)

@@ -4,7 +4,7 @@ from kernelbench.harness.runner import Package, Runner
 from kernelbench.harness.workload import Unsupported
 
 # The libraries besides PyTorch itself.
-PACKAGES = {"liger": Package("liger-kernel", "liger_kernel"), "quack": Package("quack-kernels", "quack")}
+PACKAGES = {"liger": Package("liger-kernel", "liger_kernel.ops"), "quack": Package("quack-kernels", "quack")}
 # The widest rows that a library takes; wider ones it refuses with an exception of no particular type.
 WIDEST = {"liger": 65536}
 
