@@ -79,11 +79,18 @@ class Causes:
             part: self._difference(baseline, mode, part) if self._decided(baseline, mode, part) else 0.0
             for part in ("host", "device")
         }
-        # Calls back to back wait for the host only where it takes longer than the device.
-        if metric == "throughput" and not self._is_host_bound(mode if whole > 0 else baseline):
-            parts["host"] = 0.0
-        part = max(parts, key=lambda name: parts[name] / whole)
-        if parts[part] / whole < EXPLAINS:
+        # Calls back to back wait for the slower of host and device.
+        if metric == "throughput":
+            bound = [self._is_host_bound(arm) for arm in (baseline, mode)]
+            if not bound[whole > 0]:
+                parts["host"] = 0.0
+            if all(bound):
+                parts["device"] = 0.0
+        # The two overlap, so that each may save more than the call does; of two that explain all of it the host's does,
+        # without which the device's would be waited for no less.
+        shares = {name: min(part / whole, 1) for name, part in parts.items()}
+        part = max(shares, key=shares.get)
+        if shares[part] < EXPLAINS:
             times = f"{metric} {self._times(baseline, mode, metric)}"
             return self._clocks(baseline, mode, metric, times) or Cause(UNEXPLAINED, times)
         if part == "host":
@@ -97,7 +104,11 @@ class Causes:
         if None in kernels:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
         took = [sum(kernel["time"] for kernel in listed) for listed in kernels]
-        if (took[1] - took[0]) / self._difference(baseline, mode, metric) < EXPLAINS:
+        difference = self._difference(baseline, mode, metric)
+        slower = int(difference > 0)
+        # Calls back to back wait for kernels only where these take most of their time.
+        waits = metric != "throughput" or took[slower] >= EXPLAINS * self._time((baseline, mode)[slower], metric)
+        if not waits or (took[1] - took[0]) / difference < EXPLAINS:
             return Cause("host", f"{times}, of which kernels take {_brief(took[0])} and {_brief(took[1])} µs")
         return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
 

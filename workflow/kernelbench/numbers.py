@@ -63,6 +63,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "jobs": _jobs(document),
         "ops": ops,
         "overall": {m: _overall(document, baseline, m) for m in metrics},
+        "untimed": _untimed(document, baseline, metrics),
         "ceilings": _ceilings(document),
         "control": _control(document, metrics),
         "host_control": _control(document, ["host"]),
@@ -344,6 +345,14 @@ def _overall(document: dict, baseline: str, metric: str) -> dict:
             "worst": min(own, key=lambda row: row["speedup"]),
         }
     return {mode: found[mode] for mode in document["study"]["modes"] if mode in found}
+
+
+def _untimed(document: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return the same by throughput for the modes that have no device time where others have: latency is no whole."""
+    if "device" not in metrics:
+        return {}
+    timed = _overall(document, baseline, "device")
+    return {mode: row for mode, row in _overall(document, baseline, "throughput").items() if mode not in timed}
 
 
 def _peaks(document: dict, baseline: str, metrics: list[str]) -> dict:
