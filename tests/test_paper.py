@@ -584,7 +584,7 @@ def test_suspect_jobs_and_costs_in_words(document):
     document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0)]))
     assert "In none of the 1 job that ran" in section(render(document), "Limits")
     document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0, status="oom")]))
-    assert "that ran on the NVIDIA H200" not in section(render(document), "Limits")
+    assert "of the study of the NVIDIA H200" not in section(render(document), "Limits")
     document["jobs"] = {"costs": {}, "suspects": None, "clocks": [], "split": 2, "at_once": 1}
     text = render(document)
     assert "are recorded and not judged" in section(text, "Limits") and "tbl-cost" not in text
