@@ -582,7 +582,7 @@ def test_suspect_jobs_and_costs_in_words(document):
     assert "is 1 of the 3 jobs of the study of the NVIDIA H200: throttling by heat at softmax 4096 (1 of 3, only" in text
     assert "| `eager` | 1.00 | – | 2.00 | 0.100 |" in text
     document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0)]))
-    assert "In none of the 1 job that ran" in section(render(document), "Limits")
+    assert "In none of the 1 job of the study" in section(render(document), "Limits")
     document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0, status="oom")]))
     assert "of the study of the NVIDIA H200" not in section(render(document), "Limits")
     document["jobs"] = {"costs": {}, "suspects": None, "clocks": [], "split": 2, "at_once": 1}
