@@ -579,7 +579,7 @@ def test_suspect_jobs_and_costs_in_words(document):
         pd.DataFrame([a_job("eager", 0), a_job("eager", 1, "throttled: heat for 3.5 ms"), a_job("triton", 0)])
     )
     text = render(document)
-    assert "is 1 of the 3 jobs of the study of the NVIDIA H200: throttling by heat at softmax 4096 (1 of 3, only" in text
+    assert "is 1 of the 3 jobs of the study of the NVIDIA H200: throttling by heat at softmax 4096 (1 of 3," in text
     assert "| `eager` | 1.00 | – | 2.00 | 0.100 |" in text
     document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0)]))
     assert "In none of the 1 job of the study" in section(render(document), "Limits")
