@@ -108,11 +108,12 @@ def shown(studies: list[dict]) -> list[list[str]]:
     """Return for each study's mapping the figures that a paper of these studies shows of it.
 
     Of a study of the protocol that is the trace, of one of kernels the roofline, of one of a topic the speedups, of one
-    of starts or of a part measured again none; all where there is no study of a machine.
+    of starts or of a part measured again none, of one of a machine the others; all where there is no study of a machine.
     """
     kinds = [kind(study) for study in studies]
-    special = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"], "topic": ["speedups"]}
-    return [special.get(word, list(FIGURES)) if "machine" in kinds else list(FIGURES) for word in kinds]
+    shown = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"], "topic": ["speedups"]}
+    shown["machine"] = [name for name in FIGURES if name not in ("trace", "roofline")]
+    return [shown[word] if "machine" in kinds else list(FIGURES) for word in kinds]
 
 
 def draw(name: str, document: dict, published_numbers: dict):

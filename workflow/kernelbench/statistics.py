@@ -7,6 +7,7 @@ Fieller (1954) on the interval of a ratio of means; Welch (1947) and Satterthwai
 
 from dataclasses import dataclass
 from functools import cache
+from math import sqrt
 
 import numpy as np
 from scipy import special
@@ -44,8 +45,14 @@ def bounds(values: np.ndarray) -> tuple[float, float, float]:
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return mean, np.nan, np.nan
-    half = _t(n) * (float(np.std(values, ddof=1)) / np.sqrt(n))
+    half = _t(n) * _error(values, mean)
     return mean, mean - half, mean + half
+
+
+def _error(values: np.ndarray, mean: float) -> float:
+    """Return s / √n, the standard error of the mean; by hand, for np.std takes ten times as long for a few values."""
+    off = values - mean
+    return sqrt(float(off @ off) / (len(values) - 1) / len(values))
 
 
 def interval(logs: np.ndarray) -> Interval:
@@ -56,7 +63,7 @@ def interval(logs: np.ndarray) -> Interval:
     n, (mean, low, high) = len(logs), bounds(logs)
     if n < 2:
         return Interval(n, float(np.exp(mean)), np.nan, np.nan, np.nan)
-    error = float(np.std(logs, ddof=1)) / np.sqrt(n)
+    error = _error(logs, mean)
     # Without spread (memory, say) any difference is sure. The distribution function itself: scipy.stats.t, which calls
     # it, takes ten times as long, and a simulation asks 270,000 times.
     p = float(2 * special.stdtr(n - 1, -abs(mean) / error)) if error > 0 else float(mean == 0)
