@@ -108,7 +108,7 @@ def shown(studies: list[dict]) -> list[list[str]]:
     """Return for each study's mapping the figures that a paper of these studies shows of it.
 
     Of a study of the protocol that is the trace, of one of kernels the roofline, of one of a topic the speedups, of one
-    of starts or of a part measured again none, of one of a machine the others; all where there is no study of a machine.
+    of starts or of a part measured again none, of a machine the others; all where there is no study of a machine.
     """
     kinds = [kind(study) for study in studies]
     shown = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"], "topic": ["speedups"]}
