@@ -6,11 +6,11 @@
 | `graph input copy` | it differs by the copies that a CUDA graph makes of its inputs: mostly, or by no other kernel |
 | `clocks` | neither kernels nor the host explain it, and the slower arm had the lower SM clock |
 | `autotune` | it differs with the same kernels, and so do repeats of other generated code |
-| `host` | a call waits for the host: the device's time does not differ that way, the host's does; in a runtime off \
-PyTorch's stream, which has no timer of either: what kernels do not take differs that way |
+| `host` | a call waits for the host: its time differs that way, and by more than the device's or by all of it |
 | `compilation` | of the first call: a mode that compiles |
 | `graph pool` | of the memory: that of a CUDA graph is kept |
 
+Of a runtime off PyTorch's stream, which has a timer of neither, what its kernels do not take is the host's.
 Else a difference is `unexplained`. A study without the timer `host` has no causes.
 """
 
@@ -86,8 +86,7 @@ class Causes:
                 parts["host"] = 0.0
             if all(bound):
                 parts["device"] = 0.0
-        # The two overlap, so that each may save more than the call does; of two that explain all of it the host's does,
-        # without which the device's would be waited for no less.
+        # The two overlap, so that each may differ by more than the call does: then it is put down to the host.
         shares = {name: min(part / whole, 1) for name, part in parts.items()}
         part = max(shares, key=shares.get)
         if shares[part] < EXPLAINS:

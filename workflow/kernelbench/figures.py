@@ -111,9 +111,9 @@ def shown(studies: list[dict]) -> list[list[str]]:
     of starts or of a part measured again none, of a machine the others; all where there is no study of a machine.
     """
     kinds = [kind(study) for study in studies]
-    shown = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"], "topic": ["speedups"]}
-    shown["machine"] = [name for name in FIGURES if name not in ("trace", "roofline")]
-    return [shown[word] if "machine" in kinds else list(FIGURES) for word in kinds]
+    of_kind = {"start": [], "again": [], "protocol": ["trace"], "kernels": ["roofline"], "topic": ["speedups"]}
+    of_kind["machine"] = [name for name in FIGURES if name not in ("trace", "roofline")]
+    return [of_kind[word] if "machine" in kinds else list(FIGURES) for word in kinds]
 
 
 def draw(name: str, document: dict, published_numbers: dict):
