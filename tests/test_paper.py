@@ -1050,6 +1050,17 @@ def test_kernels_beside_libraries_are_told_in_a_section_of_their_own(recorded, s
     assert typeset(checkout, text).stat().st_size > 10_000
 
 
+def test_kernels_that_too_few_repeats_cannot_tell_apart_are_not_called_level(recorded, study_of_kernels):
+    for row in study_of_kernels["speedups"]:
+        row["verdict"] = row["verdict"] and "inconclusive"
+    study_of_kernels["study"]["note"] = "Two repeats of six."
+    found = section(render(recorded, study_of_kernels), "Kernels written by hand, and those of libraries {")
+    assert "- softmax: by device time not told apart at all sizes; by latency not told apart at all sizes." in found
+    assert "level" not in found and "and worth having, for no operation; for softmax" in found
+    assert "repeats cannot tell. That is of the forward pass alone." in found
+    assert "Two repeats of six." in found
+
+
 @pytest.fixture
 def study_of_modes(monkeypatch, tmp_path) -> dict:
     """The small study under a name of its own, in which the compiler says what it did."""

@@ -14,6 +14,7 @@ from kernelbench.harness import modes, record, runner
 from kernelbench.harness.measure import measure
 from kernelbench.harness.program import Program
 from kernelbench.harness.runners import onnx
+from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workloads import matmul_softmax
 from kernelbench.study import Study
 
@@ -115,9 +116,6 @@ def test_what_a_runtime_cannot_do_is_unsupported(run, op, dtype, reason):
 
 @needs("onnxruntime")
 def test_onnx_runtime_never_takes_the_cpu_in_the_place_of_a_gpu():
-    from kernelbench.harness.runners import onnx
-    from kernelbench.harness.workload import Unsupported
-
     with pytest.raises(Unsupported, match="no CUDAExecutionProvider here; pip install onnxruntime-gpu"):
         onnx._session(b"", "cuda")
 
@@ -158,7 +156,7 @@ def test_six_kernels_become_one(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-@pytest.mark.parametrize("dtype", ["tf32", "bfloat16", "autocast-bfloat16"])
+@pytest.mark.parametrize("dtype", ["tf32", "autocast-bfloat16"])
 @pytest.mark.parametrize("mode", ["eager", "compile", "jit"])
 def test_a_training_step_on_a_gpu_is_right(mode, dtype, tmp_path):
     entry = by_hand("models", "gpt_training", "1", mode, tmp_path, dtype)
@@ -191,7 +189,10 @@ def test_a_runtime_off_the_stream_has_what_its_timers_can_tell(mode, tmp_path):
 @needs("onnxruntime")
 def test_what_onnx_runtime_returns_on_a_gpu_is_written_when_it_is_read():
     given = tuple(torch.randn(4096, 4096, device="cuda") for _ in range(2))
-    call = onnx.RUNNER.build(Program(matmul_softmax.WORKLOAD(), device="cuda"), {}, given)
+    try:
+        call = onnx.RUNNER.build(Program(matmul_softmax.WORKLOAD(), device="cuda"), {}, given)
+    except Unsupported as reason:  # The package of that name for a CPU.
+        pytest.skip(str(reason))
     first = onnx.RUNNER.tensor(call(*given)).clone()
     for _ in range(10):
         call(*given).fill_(float("nan"))

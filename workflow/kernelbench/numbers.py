@@ -611,9 +611,10 @@ def _traces(document: dict) -> list[dict]:
 
 
 def _rivals(ops: dict, mode: str, metrics: list[str]) -> dict:
-    """Return by label and metric how a mode stands against all baselines: {ahead, behind, level}, lists of sizes.
+    """Return by label and metric how a mode stands against all baselines: {ahead, behind, level, open}, lists of sizes.
 
-    ahead: found faster than each baseline that ran; behind: found slower than one at least; level: neither.
+    ahead: found faster than each baseline that ran; behind: found slower than one at least; level: neither, and
+    equivalent to those that it is not ahead of; open: neither, and not told apart from one at least.
     """
     found = {}
     for label, op in ops.items():
@@ -623,7 +624,7 @@ def _rivals(ops: dict, mode: str, metrics: list[str]) -> dict:
             for row in (of[mode][metric]["sizes"] for of in rows if metric in of.get(mode, {})):
                 for size, speedup in row.items():
                     by_size.setdefault(size, []).append(speedup["verdict"])
-            kinds = found.setdefault(label, {})[metric] = {"ahead": [], "behind": [], "level": []}
+            kinds = found.setdefault(label, {})[metric] = {"ahead": [], "behind": [], "level": [], "open": []}
             for size, verdicts in by_size.items():
                 verdicts = [verdict for verdict in verdicts if verdict]
                 if verdicts:
@@ -632,7 +633,9 @@ def _rivals(ops: dict, mode: str, metrics: list[str]) -> dict:
 
 
 def _stand(verdicts: list[str]) -> str:
-    return "ahead" if set(verdicts) == {"faster"} else "behind" if "slower" in verdicts else "level"
+    if "slower" in verdicts:
+        return "behind"
+    return "open" if "inconclusive" in verdicts else "level" if "equivalent" in verdicts else "ahead"
 
 
 def _met(row: dict) -> str:

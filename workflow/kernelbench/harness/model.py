@@ -37,4 +37,6 @@ class Model(Workload):
 
         with torch.device("meta"):
             module = self.module(size).train(self.trains).requires_grad_(self.trains)
-            yield module, [torch.empty(shape) for shape in self.shapes(size, itemsize).values()]
+            inputs = [torch.empty(shape) for shape in self.shapes(size, itemsize).values()]
+        # Outside, since torch 2.11's optimizers count their steps in a tensor of the default device, and read it.
+        yield module, inputs
