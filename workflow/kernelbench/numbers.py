@@ -161,19 +161,17 @@ def _op(document: dict, op: str, dtype: str) -> dict:
     modes = [mode for mode in study["modes"] if mode in ran and mode not in (baseline, CONTROL)]
     metrics = list(dict.fromkeys(row["metric"] for row in rows if row["metric"] not in DERIVED))
     sizes = [str(size) for size in entry["sizes"]]
+    own = {"speedups": _speedups(document, op=op, dtype=dtype)}
     return {
         "op": op,
         "dtype": dtype,
         "several": _label(document, rows[0]) != op,
         "sizes": sizes,
         "parameters": {k: v for k, v in entry.items() if k not in ("sizes", "modes", "dtypes", "workload")},
-        "modes": {
-            mode: {metric: _mode(document, (op, dtype, mode), sizes, baseline, metric) for metric in metrics}
-            for mode in modes
-        },
+        "modes": {mode: {metric: _mode(own, mode, sizes, baseline, metric) for metric in metrics} for mode in modes},
         "against": {
             other: {
-                mode: {metric: _mode(document, (op, dtype, mode), sizes, other, metric) for metric in metrics}
+                mode: {metric: _mode(own, mode, sizes, other, metric) for metric in metrics}
                 for mode in modes
                 if mode != other
             }
@@ -200,10 +198,9 @@ def _floor(row: dict) -> float | None:
     return float(note[1]) if note and row["estimate"] is not None else None
 
 
-def _mode(document: dict, key: tuple, sizes: list[str], baseline: str, metric: str) -> dict:
-    """Return the speedups of one (op, dtype, mode) by size, their mean, and the pattern of their verdicts."""
-    wanted = dict(zip(("op", "dtype", "mode"), key, strict=True))
-    rows = {row["size"]: row for row in _speedups(document, **wanted, baseline=baseline, metric=metric)}
+def _mode(document: dict, mode: str, sizes: list[str], baseline: str, metric: str) -> dict:
+    """Return the speedups of a mode by size, their mean, and the pattern of their verdicts; `document`: of one op."""
+    rows = {row["size"]: row for row in _speedups(document, mode=mode, baseline=baseline, metric=metric)}
     whole = rows.pop(ALL, None)
     rows = {size: rows[size] for size in sizes if size in rows}
     found = [row for row in rows.values() if row["speedup"] is not None]

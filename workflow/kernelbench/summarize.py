@@ -79,6 +79,14 @@ class Data:
         self.work = self.jobs.dropna(subset=["work.flops"]).groupby(["op", "dtype", "size"]).first()
         by_mode = self.jobs.groupby(["op", "dtype", "size", "mode"])
         self.status = {row: self._status(group) for row, group in by_mode}
+        self.floors = by_mode["floors.empty_kernel"].median() if "floors.empty_kernel" in self.jobs else {}
+        # Asked for by many tables: what can be estimated, and the pairs of it as they are made.
+        self.estimable = {
+            key: log
+            for key, log in self.logs.items()
+            if self.status[key[:-1]][0] != "incorrect" and np.isfinite(log).all()
+        }
+        self.pairs = {}
         self.no_graph = by_mode["graph.reason"].first().to_dict() if "graph" in self.metrics else {}
 
     def _within(self, samples: pd.DataFrame, key: list[str]) -> pd.DataFrame:
@@ -112,10 +120,7 @@ class Data:
 
     def values(self, row: tuple, metric: str) -> pd.Series | None:
         """Return the log value by repeat of a (op, dtype, size, mode), None where there is nothing to estimate."""
-        if self.status[row][0] == "incorrect":
-            return None
-        found = self.logs.get((*row, metric))
-        return None if found is None or not np.isfinite(found).all() else found
+        return self.estimable.get((*row, metric))
 
 
 def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
@@ -295,9 +300,7 @@ def _floor_note(data: Data, row: tuple, metric: str) -> str:
     """Return a note where a device time is so short that the timer's own floor shows in it."""
     if metric != "device" or data.values(row, metric) is None:
         return ""
-    op, dtype, size, mode = row
-    jobs = data.jobs[(data.jobs.op == op) & (data.jobs.dtype == dtype) & (data.jobs["size"] == size)]
-    floor = jobs[jobs["mode"] == mode]["floors.empty_kernel"].median()
+    floor = data.floors[row]
     below = np.exp(data.values(row, metric).mean()) < FLOOR_FACTOR * floor
     return f"below {FLOOR_FACTOR} times the timer's floor of {floor:.3g} µs" if below else ""
 
@@ -319,11 +322,12 @@ def _pairs_note(pairs: pd.Series) -> str:
 
 def pairs_of(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
     """Return log speedups by repeat, where both arms of the pair are there."""
-    own, other = data.values(row, metric), data.values((*row[:3], baseline), metric)
-    if own is None or other is None:
-        return None
-    pairs = (other - own).dropna()
-    return pairs if len(pairs) else None
+    key = (*row, baseline, metric)
+    if key not in data.pairs:
+        own, other = data.values(row, metric), data.values((*row[:3], baseline), metric)
+        pairs = None if own is None or other is None else (other - own).dropna()
+        data.pairs[key] = None if pairs is None or pairs.empty else pairs
+    return data.pairs[key]
 
 
 def _targets(data: Data, ceilings: dict) -> list[dict]:
