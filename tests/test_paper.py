@@ -22,7 +22,8 @@ from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.numbers import numbers
 from kernelbench.study import CONTROL, Study
-from kernelbench.summarize import DERIVED, FAR_NOTE, PEAKS_NOTE, summarize
+from kernelbench.summarize import summarize
+from kernelbench.words import DERIVED, FAR_NOTE, PEAKS_NOTE
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))

@@ -23,14 +23,12 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.jobs import slowed
+from kernelbench.words import CLOCKS, UNEXPLAINED
 
 DECIDED = ("faster", "slower")
 # A part explains a difference that has its sign where it is at least this share of it.
 EXPLAINS = 0.5
 COPY = re.compile(r"memcpy|copy", re.IGNORECASE)
-UNEXPLAINED = "unexplained"
-# The same kernels at another clock.
-CLOCKS = "clocks"
 # The timers of many calls back to back, which have clocks of their own; the others time single calls.
 MANY = ("throughput", "graph")
 

@@ -20,7 +20,7 @@ from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import RECORDED, refuse_duplicates, require_known, validate
-from kernelbench.summarize import MEASURED
+from kernelbench.words import MEASURED
 
 SCHEMA = ROOT / "workflow" / "schemas" / "claims.schema.yaml"
 KEY = ("op", "dtype", "size", "mode", "baseline", "metric")

@@ -38,7 +38,7 @@ def about(jobs: pd.DataFrame, rows: list[tuple]) -> list[dict]:
 
 def _texts(jobs: pd.DataFrame, column: str) -> list:
     """Return what the jobs say in a column of JSON."""
-    return [json.loads(text) for text in jobs[column].dropna()] if column in jobs else []
+    return [json.loads(text) for text in jobs[column] if pd.notna(text)] if column in jobs else []
 
 
 def _counts(jobs: pd.DataFrame) -> dict:
@@ -64,8 +64,10 @@ def _phases(jobs: pd.DataFrame) -> dict:
 
 
 def _launched(jobs: pd.DataFrame) -> dict:
-    checked = jobs.reindex(columns=["profile.checked"])["profile.checked"].eq(True)
-    profiles = _texts(jobs[checked], "profile.kernels")
+    if "profile.checked" not in jobs:
+        return {}
+    checked = jobs.loc[jobs["profile.checked"].eq(True), ["profile.kernels"]]
+    profiles = _texts(checked, "profile.kernels")
     return {"launched": sum(kernel["count"] for kernel in profiles[0])} if profiles else {}
 
 

@@ -11,10 +11,19 @@ import re
 import statistics
 
 from kernelbench import prior
-from kernelbench.causes import CLOCKS, UNEXPLAINED
 from kernelbench.statistics import t_quantile
 from kernelbench.study import CONTROL, MEASURE_KEYS, TWIN, diagnosed, is_twin, without_arms
-from kernelbench.summarize import ALL, DERIVED, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE
+from kernelbench.words import (
+    ALL,
+    CLOCKS,
+    DERIVED,
+    EXACT_NOTE,
+    FAR_NOTE,
+    FLOOR_FACTOR,
+    MEASURED,
+    PEAKS_NOTE,
+    UNEXPLAINED,
+)
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")

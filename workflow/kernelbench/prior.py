@@ -23,7 +23,7 @@ import yaml
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import validate
-from kernelbench.summarize import ALL
+from kernelbench.words import ALL
 
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")

@@ -14,22 +14,16 @@ import pandas as pd
 import yaml
 
 from kernelbench import compilation, host, jobs, statistics
-from kernelbench.causes import DECIDED, UNEXPLAINED, Causes
+from kernelbench.causes import DECIDED, Causes
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, LIMIT, TWIN, cells_of, diagnosed, modes_of
 from kernelbench.targets import NOTHING, judged
 from kernelbench.traces import traces
+from kernelbench.words import ALL, DERIVED, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE, UNEXPLAINED
 
-# The metrics that speedups exist for, with the unit of their samples.
-MEASURED = {
-    **dict.fromkeys(("device", "latency", "event", "host", "throughput", "graph"), "µs"),
-    "first_call": "s",
-    "peak_memory": "MiB",
-}
 # Those that every study has, of a GPU or of a CPU, even if no job of it came so far.
 ALWAYS = {True: {"device", "latency", "first_call", "peak_memory"}, False: {"latency", "first_call"}}
-DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
 SUMMARY = "machine op dtype size mode metric unit n estimate ci_low ci_high status reason"
 SPEEDUPS = (
     "machine op dtype size mode baseline metric n speedup ci_low ci_high p p_holm verdict cause status reason "
@@ -43,12 +37,7 @@ PAID_BY = ("device", "latency", "throughput")
 STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
 # What the median absolute deviation of normal values is multiplied by to be their standard deviation.
 NORMAL_MAD = 1.4826
-# Below this multiple of the timer's floor a device time says little.
-FLOOR_FACTOR = 10
-PEAKS_NOTE, FAR_NOTE = "two peaks", "far off"
-EXACT_NOTE = "the exact interval disagrees"
 OFF_STREAM = "not on PyTorch's stream: it has latency, throughput and first_call"
-ALL = "all"
 # The timers whose samples are asked whether they still get shorter.
 DRIFTING = ("device", "latency")
 WORK = ["work.flops", "work.bytes", "work.bound"]

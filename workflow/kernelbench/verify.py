@@ -21,7 +21,8 @@ from kernelbench.errors import InputError
 from kernelbench.jobs import CELL
 from kernelbench.progress import duration
 from kernelbench.study import AGAIN, cells_of, diagnosed, modes_of, require_known
-from kernelbench.summarize import ALL, Data, pairs_of
+from kernelbench.summarize import Data, pairs_of
+from kernelbench.words import ALL
 
 COLUMNS = (
     "op dtype size mode baseline metric n_recorded n recorded measured ratio ci_low ci_high delta outcome covers_zero"

@@ -37,7 +37,7 @@ rule write_numbers:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
         claims="paper/claims.yaml",
-        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers", "prior"]),
+        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers", "prior", "words"]),
     output:
         "results/{machine}/numbers.json",
     log:
@@ -56,7 +56,7 @@ use rule write_numbers as write_numbers_recorded with:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
         claims="paper/claims.yaml",
-        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers", "prior"]),
+        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers", "prior", "words"]),
         again=lambda wildcards: (
             f"results/rebuilt/{wildcards.recorded}/again.json"
             if f"{wildcards.recorded}-{AGAIN}" in study.recorded

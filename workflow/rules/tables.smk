@@ -70,6 +70,7 @@ rule summarize:
                 "summarize",
                 "targets",
                 "traces",
+                "words",
             ],
         ),
     output:
@@ -106,6 +107,7 @@ use rule summarize as summarize_recorded with:
                 "summarize",
                 "targets",
                 "traces",
+                "words",
             ],
         ),
     output:

@@ -1,0 +1,19 @@
+"""The words of the tables, for those who write and those who read them: metrics with their units, notes, causes."""
+
+# The metrics that speedups exist for, with the unit of their samples.
+MEASURED = {
+    **dict.fromkeys(("device", "latency", "event", "host", "throughput", "graph"), "µs"),
+    "first_call": "s",
+    "peak_memory": "MiB",
+}
+DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
+# In the place of a size: the mean over all of them.
+ALL = "all"
+# What the reasons of rows begin with.
+PEAKS_NOTE, FAR_NOTE = "two peaks", "far off"
+EXACT_NOTE = "the exact interval disagrees"
+# Below this multiple of the timer's floor a device time says little.
+FLOOR_FACTOR = 10
+# Causes: the same kernels at another clock, and none that was found.
+CLOCKS = "clocks"
+UNEXPLAINED = "unexplained"
