@@ -69,12 +69,8 @@ class Data:
         by_mode = self.jobs.groupby(["op", "dtype", "size", "mode"])
         self.status = {row: self._status(group) for row, group in by_mode}
         self.floors = by_mode["floors.empty_kernel"].median() if "floors.empty_kernel" in self.jobs else {}
-        # Asked for by many tables: what can be estimated, and the pairs of it as they are made.
-        self.estimable = {
-            key: log
-            for key, log in self.logs.items()
-            if self.status[key[:-1]][0] != "incorrect" and np.isfinite(log).all()
-        }
+        # What many tables ask for, as it is made: which logs are all finite, and log speedups.
+        self.finite = {}
         self.pairs = {}
         self.no_graph = by_mode["graph.reason"].first().to_dict() if "graph" in self.metrics else {}
 
@@ -109,7 +105,12 @@ class Data:
 
     def values(self, row: tuple, metric: str) -> pd.Series | None:
         """Return the log value by repeat of a (op, dtype, size, mode), None where there is nothing to estimate."""
-        return self.estimable.get((*row, metric))
+        key = (*row, metric)
+        if key not in self.logs or self.status[row][0] == "incorrect":
+            return None
+        if key not in self.finite:
+            self.finite[key] = np.isfinite(self.logs[key]).all()
+        return self.logs[key] if self.finite[key] else None
 
 
 def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
