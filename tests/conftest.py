@@ -8,8 +8,6 @@ not inherit it; test_kernels.py sets it again for itself.
 import contextlib
 import os
 
-import pytest
-
 # Asks the driver without opening the GPU, so that a test may still fork.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
@@ -20,10 +18,3 @@ if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
     with contextlib.suppress(ImportError):
         import triton.language  # noqa: F401
     del os.environ["TRITON_INTERPRET"]
-
-
-def pytest_collection_modifyitems(items):
-    """Keep to one worker the slow tests, most of which measure and would wait for one another, and each other file."""
-    for item in items:
-        group = "slow" if item.get_closest_marker("slow") else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))

@@ -193,9 +193,10 @@ def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_p
     for path in (checkout.path / "results" / "recorded").rglob("*"):
         os.utime(path, (1e9, 1e9))  # A clone gives files any times: here older than everything.
     assert checkout.planned("paper") == []
-    started = time.monotonic()
+    before = os.times()
     checkout.run("paper")
-    assert time.monotonic() - started < 90
+    took = [now - then for now, then in zip(os.times(), before, strict=True)]
+    assert took[2] + took[3] < 90, "s of processors, whatever else they do"
     assert pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
     assert not checkout.records()
     for samples in recorded:
