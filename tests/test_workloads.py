@@ -110,3 +110,9 @@ def test_only_autocast_may_give_another_dtype():
         program, inputs = made(Mlp(), "4", dtype)
         (output,) = program.results(program.function, inputs)
         assert accuracy.check(program, inputs, (output.double(),))["ok"] == ok
+
+
+def test_an_optimizer_makes_its_own_tensors_with_memory_where_operations_are_counted():
+    """Those of torch 2.11 count their steps in a tensor of the default device, and read it."""
+    with GptTraining(**GPT)._without_memory("1", 4) as (module, _):
+        assert next(module.parameters()).is_meta and not torch.empty(1).is_meta
