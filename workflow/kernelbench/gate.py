@@ -87,7 +87,8 @@ class Gate:
 
         Many calls back to back are a load that runs into the power cap by itself: what a mode makes of that is its own
         doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect. Nor is it where
-        a mode alone does, as long as no verdict would be another one if time went with the clock.
+        some do, as long as no verdict on one that does beside one that does not would be another one if time went with
+        the clock.
         """
         said = self.jobs.suspect.fillna("[]")
         hot = said.str.contains("slowdown|brake|heat")
@@ -97,18 +98,21 @@ class Gate:
         capped = said.str.contains("power cap").groupby([self.jobs[name] for name in (*CELL, "mode")]).mean() >= 0.5
         slow &= ~capped.groupby(level=CELL).transform("all")
         for *cell, mode in slow.index[slow]:
-            if capped[(*cell, mode)] and not self._hangs_on_clock(cell, mode):
+            if capped[(*cell, mode)] and not self._hangs_on_clock(cell, mode, ~capped[tuple(cell)]):
                 continue
             mine = (self.jobs[[*CELL, "mode"]] == [*cell, mode]).all(axis=1)
             yield from self._of(mine, "the SM clock was lower than in other modes")
 
-    def _hangs_on_clock(self, cell: list[str], mode: str) -> bool:
-        """Say whether a verdict on single calls of a mode could be another one at the clock of the other modes.
+    def _hangs_on_clock(self, cell: list[str], mode: str, free: pd.Series) -> bool:
+        """Say whether a verdict on single calls of a mode could be another one at the clock of the modes that are free.
 
-        The most that a clock can do is to make time go with it: each interval is moved by that.
+        free: by mode, whether it stays below the power cap. The most that a clock can do is to make time go with it:
+        each interval is moved by that.
         """
         rows = self.speedups[(self.speedups[CELL] == cell).all(axis=1) & self.speedups.metric.isin(SINGLE)]
-        rows = rows[(rows["mode"] == mode) | (rows.baseline == mode)]
+        rows = rows[
+            (rows["mode"] == mode) & rows.baseline.map(free) | (rows.baseline == mode) & rows["mode"].map(free)
+        ]
         clocks = clocks_of(self.jobs, "single")[tuple(cell)]
         moved = clocks[rows.baseline].to_numpy() / clocks[rows["mode"]].to_numpy()
         low, high, bound = rows.ci_low * moved, rows.ci_high * moved, 1 + rows.delta
