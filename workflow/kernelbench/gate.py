@@ -110,9 +110,7 @@ class Gate:
         each interval is moved by that.
         """
         rows = self.speedups[(self.speedups[CELL] == cell).all(axis=1) & self.speedups.metric.isin(SINGLE)]
-        rows = rows[
-            (rows["mode"] == mode) & rows.baseline.map(free) | (rows.baseline == mode) & rows["mode"].map(free)
-        ]
+        rows = rows[(rows["mode"] == mode) & rows.baseline.map(free) | (rows.baseline == mode) & rows["mode"].map(free)]
         clocks = clocks_of(self.jobs, "single")[tuple(cell)]
         moved = clocks[rows.baseline].to_numpy() / clocks[rows["mode"]].to_numpy()
         low, high, bound = rows.ci_low * moved, rows.ci_high * moved, 1 + rows.delta

@@ -97,8 +97,13 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         ],
         "causes": causes,
         "libraries": [mode for mode, entry in modes.items() if entry["runner"] == "library"],
-        "rivals": {mode: _rivals(ops, mode, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"},
-        "targets": [{**row, "label": _label(document, row), "met": _met(row)} for row in document["targets"]],
+        "rivals": {
+            mode: _rivals(ops, mode, baseline, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"
+        },
+        "targets": [
+            {**row, "label": _label(document, row), "met": _met(row), "surely": _surely(row)}
+            for row in document["targets"]
+        ],
         "flushes": _flushes(document),
         "traces": _traces(document),
         "answers": {mode: _answer(explained, mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])},
@@ -616,26 +621,39 @@ def _traces(document: dict) -> list[dict]:
     ]
 
 
-def _rivals(ops: dict, mode: str, metrics: list[str]) -> dict:
-    """Return by label and metric how a mode stands against all baselines: {ahead, behind, level, open}, lists of sizes.
+def _rivals(ops: dict, mode: str, baseline: str, metrics: list[str]) -> dict:
+    """Return by label and metric how a mode stands to all baselines: {sizes, mean, over, speedup, ci_low, ci_high}.
 
+    sizes: by {ahead, behind, level, open} those where it stands so; mean: which of these it is on the mean over the
+    sizes; over and the rest: the baseline over which that mean is the least, and this mean with its interval.
     ahead: found faster than each baseline that ran; behind: found slower than one at least; level: neither, and
     equivalent to those that it is not ahead of; open: neither, and not told apart from one at least.
     """
     found = {}
     for label, op in ops.items():
-        rows = [op["modes"], *op["against"].values()]
-        for metric in metrics:
-            by_size = {}
-            for row in (of[mode][metric]["sizes"] for of in rows if metric in of.get(mode, {})):
-                for size, speedup in row.items():
-                    by_size.setdefault(size, []).append(speedup["verdict"])
-            kinds = found.setdefault(label, {})[metric] = {"ahead": [], "behind": [], "level": [], "open": []}
-            for size, verdicts in by_size.items():
-                verdicts = [verdict for verdict in verdicts if verdict]
-                if verdicts:
-                    kinds[_stand(verdicts)].append(size)
-    return {label: by for label, by in found.items() if any(any(kinds.values()) for kinds in by.values())}
+        rivals = {name: of[mode] for name, of in ({baseline: op["modes"]} | op["against"]).items() if mode in of}
+        by = {metric: _against(rivals, metric) for metric in metrics}
+        if any(any(row["sizes"].values()) for row in by.values()):
+            found[label] = by
+    return found
+
+
+def _against(rivals: dict, metric: str) -> dict:
+    by_size, means = {}, {}
+    for name, row in ((name, of[metric]) for name, of in rivals.items() if metric in of):
+        for size, speedup in row["sizes"].items():
+            by_size.setdefault(size, []).append(speedup["verdict"])
+        if row["all"] and row["all"]["verdict"]:
+            means[name] = row["all"]
+    kinds = {"ahead": [], "behind": [], "level": [], "open": []}
+    for size, verdicts in by_size.items():
+        if any(verdicts):
+            kinds[_stand([verdict for verdict in verdicts if verdict])].append(size)
+    if not means:
+        return {"sizes": kinds, "mean": None}
+    over = min(means, key=lambda name: means[name]["speedup"])
+    least = {name: means[over][name] for name in ("speedup", "ci_low", "ci_high")}
+    return {"sizes": kinds, "mean": _stand([row["verdict"] for row in means.values()]), "over": over, **least}
 
 
 def _stand(verdicts: list[str]) -> str:
@@ -646,9 +664,18 @@ def _stand(verdicts: list[str]) -> str:
 
 def _met(row: dict) -> str:
     """Return which target is reached: aim, must, or neither ("missed")."""
-    sign = -1 if row["kind"] == "calls" else 1  # of which less is better
     set_ = [name for name in ("aim", "must") if row[name] is not None and row["reached"] is not None]
-    return next((name for name in set_ if sign * row["reached"] >= sign * row[name]), "missed")
+    return next((name for name in set_ if _reaches(row, row["reached"], row[name])), "missed")
+
+
+def _surely(row: dict) -> bool:
+    """Say whether the whole interval reaches what was set as a goal."""
+    end = row["high"] if row["kind"] == "calls" else row["low"]
+    return None not in (row["must"], end) and _reaches(row, end, row["must"])
+
+
+def _reaches(row: dict, value: float, goal: float) -> bool:
+    return value <= goal if row["kind"] == "calls" else value >= goal
 
 
 def _flushes(document: dict) -> dict:
