@@ -1047,6 +1047,8 @@ def test_kernels_beside_libraries_are_told_in_a_section_of_their_own(recorded, s
     reached = {tuple(cells[3:4]) + tuple(cells[5:]): cells[4] for cells in table_rows(found, "| softmax |", "|  |")}
     assert len(reached) == 4
     assert "| Operation | Size | `eager` | `compile` | `triton` | `liger` | Of the limit |" in text
+    said = section(text, "Conclusion")
+    assert "(study `h200-kernels`), the Triton kernel is worth having for no operation, and not for softmax" in said
     assert "Kernels written by hand" not in render(recorded)
     assert typeset(checkout, text).stat().st_size > 10_000
 

@@ -622,10 +622,11 @@ def _traces(document: dict) -> list[dict]:
 
 
 def _rivals(ops: dict, mode: str, baseline: str, metrics: list[str]) -> dict:
-    """Return by label and metric how a mode stands to all baselines: {sizes, mean, over, speedup, ci_low, ci_high}.
+    """Return by label and metric how a mode stands to all baselines: {sizes, most, mean, over, ...}.
 
-    sizes: by {ahead, behind, level, open} those where it stands so; mean: which of these it is on the mean over the
-    sizes; over and the rest: the baseline over which that mean is the least, and this mean with its interval.
+    sizes: by {ahead, behind, level, open} those where it stands so; most: ahead or behind at more than half of them,
+    open at half or more, else mixed; mean: which of the four it is on the mean over the sizes; over: the baseline over
+    which that mean is the least, with it and its interval in speedup, ci_low and ci_high.
     ahead: found faster than each baseline that ran; behind: found slower than one at least; level: neither, and
     equivalent to those that it is not ahead of; open: neither, and not told apart from one at least.
     """
@@ -649,11 +650,14 @@ def _against(rivals: dict, metric: str) -> dict:
     for size, verdicts in by_size.items():
         if any(verdicts):
             kinds[_stand([verdict for verdict in verdicts if verdict])].append(size)
-    if not means:
-        return {"sizes": kinds, "mean": None}
-    over = min(means, key=lambda name: means[name]["speedup"])
-    least = {name: means[over][name] for name in ("speedup", "ci_low", "ci_high")}
-    return {"sizes": kinds, "mean": _stand([row["verdict"] for row in means.values()]), "over": over, **least}
+    half = sum(map(len, kinds.values())) / 2
+    most = next((kind for kind in ("ahead", "behind") if len(kinds[kind]) > half), None)
+    found = {"sizes": kinds, "most": most or ("open" if len(kinds["open"]) >= half else "mixed"), "mean": None}
+    if means:
+        over = min(means, key=lambda name: means[name]["speedup"])
+        found |= {"mean": _stand([row["verdict"] for row in means.values()]), "over": over}
+        found |= {name: means[over][name] for name in ("speedup", "ci_low", "ci_high")}
+    return found
 
 
 def _stand(verdicts: list[str]) -> str:
