@@ -1030,6 +1030,47 @@ def test_a_study_of_the_protocol_is_told_in_a_section_of_its_own(recorded, proto
     assert "What the protocol does" not in render(recorded)
 
 
+@pytest.fixture(scope="module")
+def chain_study() -> dict:
+    return summarize(RECORDED.parent / "h200-elementwise")[2]
+
+
+def test_fusion_is_told_by_launches_and_by_the_share_of_the_copy(recorded, chain_study):
+    found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
+    cell = {"op": "elementwise_chain", "size": "20971520"}
+    launched = {row["mode"]: int(row["launched"]) for row in chain_study["compilation"] if cell.items() <= row.items()}
+    counts = f"eager launches {launched['eager']} kernels and `compile` {launched['compile']}."
+    assert f"Fusion shows in `elementwise_chain`: at 20971520, {counts}" in found
+    shares = {row["mode"]: row["estimate"] for row in rows(chain_study, metric="roofline", **cell)}
+    least, steps = shares["eager"], 15 / 3
+    assert f"eager reaches {paper.percent(least)} of the rate of the copy and `compile`" in found
+    assert f"counting those, eager reaches {paper.percent(steps * least)}" in found
+
+
+def test_runtimes_off_the_stream_are_told_by_throughput(recorded, chain_study):
+    found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
+    bullet = next(line for line in found.splitlines() if line.startswith("- By throughput"))
+    assert [mode for mode in chain_study["study"]["modes"] if f"`{mode}` is " in bullet] == ["onnx", "jax"]
+    of = {"metric": "throughput", "mode": "onnx", "baseline": "eager"}
+    verdicts = [row["verdict"] for row in rows(chain_study, **of) if row["size"] != "all"]
+    assert f"`onnx` is slower in {verdicts.count('slower')} of {len(verdicts)} cells" in bullet
+
+
+def test_a_mean_over_fewer_sizes_than_others_is_marked(recorded, chain_study):
+    table = table_rows(render(recorded, chain_study), "| `linear_relu` | `compile` |", "|  | `compile-max-autotune` |")
+    marks = [(cells[2], *("§" in cell for cell in cells[3:-1])) for cells in table[:3]]
+    tuned = "`compile-max-autotune`"
+    assert marks == [(tuned, False, False), ("`compile`", False, False), (tuned, True, True)]
+
+
+def test_few_repeats_of_a_study_beside_that_of_the_machine_are_told_with_its_name(recorded, chain_study):
+    few = copy.deepcopy(chain_study)
+    few["study"]["repeats"] = 2
+    limits = section(render(recorded, few), "Limits")
+    assert "With 2 repeats on the NVIDIA H200 (study `h200-elementwise`) intervals are wide" in limits
+    assert "repeats on the NVIDIA H200 (study" not in section(render(recorded, chain_study), "Limits")
+
+
 @pytest.fixture
 def study_of_kernels(monkeypatch, tmp_path) -> dict:
     study = kernel_study(monkeypatch)
