@@ -1089,7 +1089,7 @@ def test_kernels_beside_libraries_are_told_in_a_section_of_their_own(recorded, s
     assert len(reached) == 4
     assert "| Operation | Size | `eager` | `compile` | `triton` | `liger` | Of the limit |" in text
     said = section(text, "Conclusion")
-    assert "(study `h200-kernels`), the Triton kernel is worth having for no operation, and not for softmax" in said
+    assert "(study `h200-kernels`), the Triton kernel is worth having by device time at none for softmax (" in said
     assert "Kernels written by hand" not in render(recorded)
     assert typeset(checkout, text).stat().st_size > 10_000
 
@@ -1100,15 +1100,35 @@ def test_kernels_that_too_few_repeats_cannot_tell_apart_are_not_called_level(rec
     study_of_kernels["study"]["note"] = "Two repeats of six."
     found = section(render(recorded, study_of_kernels), "Kernels written by hand, and those of libraries {")
     assert "- softmax: by device time not told apart at all sizes; by latency not told apart at all sizes." in found
-    assert "level" not in found and "and worth having, for no operation." in found
-    assert "repeats tell too few sizes apart, the mean of its speedups" in found
+    assert (
+        "level at" not in found and "worth having where it is found ahead of all of them: at none for softmax." in found
+    )
     least = min(
         rows({**study_of_kernels, "summary": []}, mode="triton", op="softmax", metric="device", size="all"),
         key=lambda row: row["speedup"],
     )
     mean = f"softmax ({paper.ci(least)} over `{least['baseline']}`)"
-    assert f": not told apart from one, and no gain speaks for it, for {mean}.\nThat is" in found
+    assert f"where it is the least, is not told apart from one for {mean}.\nThat is" in found
     assert "Two repeats of six." in found
+
+
+def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorded):
+    document = json.loads((RECORDED.parent / "h200-kernels" / "summary.json").read_text(encoding="utf-8"))
+    found = section(render(recorded, document), "Kernels written by hand, and those of libraries {")
+    suspects = document["jobs"]["suspects"]
+    assert f"Suspect, and kept, are {suspects['jobs']} of its {suspects['of']} jobs: throttling by power cap" in found
+    assert "A second eager arm differs from the first by" in found
+    assert re.search(r"Of its device times, \d+ of \d+ are below 10 times the floor", found)
+    cell = {"op": "layer_norm_256mib", "dtype": "float16", "mode": "quack", "metric": "device", "unit": "µs"}
+    times = {row["size"]: row["estimate"] for row in rows(document, **cell)}
+    odd = times["16384"], times["16384"] / max(times["8192"], times["32768"])
+    line = f"`quack` takes {paper.value(odd[0])}&nbsp;µs for `layer_norm_256mib` at 16384, {paper.value(odd[1])} times"
+    assert found.count("times what it takes at either size beside it") == 1 and line in found
+    aims = [row for row in document["targets"] if row["aim"] is not None]
+    missed = found.count(", missed |")
+    assert f"Of the {len(aims)} hopes {len(aims) - missed} are fulfilled." in found
+    worst = min(rows(document, op="matmul", mode="triton", metric="device", size="all"), key=lambda r: r["speedup"])
+    assert f"matrix product ({paper.ci(worst)} over `{worst['baseline']}`)" in found
 
 
 @pytest.fixture

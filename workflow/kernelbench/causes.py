@@ -28,7 +28,8 @@ from kernelbench.words import CLOCKS, UNEXPLAINED
 DECIDED = ("faster", "slower")
 # A part explains a difference that has its sign where it is at least this share of it.
 EXPLAINS = 0.5
-COPY = re.compile(r"memcpy|copy", re.IGNORECASE)
+# Kernels of PyTorch and of the driver that copy: CUTLASS and Inductor have the word in the names of others.
+COPY = re.compile(r"^memcpy|^void at::native::.*copy", re.IGNORECASE)
 # The timers of many calls back to back, which have clocks of their own; the others time single calls.
 MANY = ("throughput", "graph")
 

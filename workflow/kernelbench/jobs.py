@@ -34,10 +34,11 @@ def about(jobs: pd.DataFrame) -> dict:
 
 
 def _at_once(jobs: pd.DataFrame) -> int:
-    """Return how many repeats had begun and not ended when another one began, and that one."""
-    started = pd.to_datetime(jobs.started, format="ISO8601").groupby(jobs.repeat)
-    first, last = started.min(), started.max()
-    return max(int(((first <= moment) & (moment <= last)).sum()) for moment in first)
+    """Return of how many repeats a job ran when one began, and that one's."""
+    began = pd.to_datetime(jobs.started, format="ISO8601")
+    took = jobs["seconds.total"].fillna(0) if "seconds.total" in jobs else 0
+    ended = began + pd.to_timedelta(took, unit="s")
+    return max(int(jobs.repeat[(began <= moment) & (moment <= ended)].nunique()) for moment in began)
 
 
 def clocks_of(jobs: pd.DataFrame, timers: str) -> pd.Series:

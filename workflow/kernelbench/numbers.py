@@ -27,6 +27,8 @@ from kernelbench.words import (
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
+# So many times as long as at the sizes beside it is nothing that the size explains: twice to four times is.
+ANOMALY = 4
 # "near parity" is tested as: the whole interval of the mean speedup lies within 10 % of 1, on logs.
 PARITY = math.log(1.1)
 # A cell is unsteady where it spreads this many times as much between repeats as its mode does in the median.
@@ -100,6 +102,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "rivals": {
             mode: _rivals(ops, mode, baseline, metrics) for mode, entry in modes.items() if entry["runner"] == "kernel"
         },
+        "anomalies": _anomalies(ops, modes),
         "targets": [
             {**row, "label": _label(document, row), "met": _met(row), "surely": _surely(row)}
             for row in document["targets"]
@@ -622,11 +625,11 @@ def _traces(document: dict) -> list[dict]:
 
 
 def _rivals(ops: dict, mode: str, baseline: str, metrics: list[str]) -> dict:
-    """Return by label and metric how a mode stands to all baselines: {sizes, most, mean, over, ...}.
+    """Return by label and metric how a mode stands to all baselines: {sizes, worth, mean, over, ...}.
 
-    sizes: by {ahead, behind, level, open} those where it stands so; most: ahead or behind at more than half of them,
-    open at half or more, else mixed; mean: which of the four it is on the mean over the sizes; over: the baseline over
-    which that mean is the least, with it and its interval in speedup, ci_low and ci_high.
+    sizes: by {ahead, behind, level, open} those where it stands so; worth: whether it is ahead at "all", "some" or
+    "none" of them; mean: which of the four it is on the mean over the sizes; over: the baseline over which that mean is
+    the least, with it and its interval in speedup, ci_low and ci_high.
     ahead: found faster than each baseline that ran; behind: found slower than one at least; level: neither, and
     equivalent to those that it is not ahead of; open: neither, and not told apart from one at least.
     """
@@ -650,9 +653,8 @@ def _against(rivals: dict, metric: str) -> dict:
     for size, verdicts in by_size.items():
         if any(verdicts):
             kinds[_stand([verdict for verdict in verdicts if verdict])].append(size)
-    half = sum(map(len, kinds.values())) / 2
-    most = next((kind for kind in ("ahead", "behind") if len(kinds[kind]) > half), None)
-    found = {"sizes": kinds, "most": most or ("open" if len(kinds["open"]) >= half else "mixed"), "mean": None}
+    ahead, rest = len(kinds["ahead"]), sum(len(sizes) for kind, sizes in kinds.items() if kind != "ahead")
+    found = {"sizes": kinds, "worth": ("some" if rest else "all") if ahead else "none", "mean": None}
     if means:
         over = min(means, key=lambda name: means[name]["speedup"])
         found |= {"mean": _stand([row["verdict"] for row in means.values()]), "over": over}
@@ -664,6 +666,24 @@ def _stand(verdicts: list[str]) -> str:
     if "slower" in verdicts:
         return "behind"
     return "open" if "inconclusive" in verdicts else "level" if "equivalent" in verdicts else "ahead"
+
+
+def _anomalies(ops: dict, modes: dict) -> list[dict]:
+    """Return {label, mode, size, time (µs), times} where a library takes many times as long as at both sizes beside it.
+
+    times: how many times as long as at the slower of the two, by device time; ANOMALY at least.
+    """
+    found = []
+    for label, op in ops.items():
+        for mode in (mode for mode, entry in modes.items() if entry["runner"] == "library"):
+            taken = op["estimates"].get(mode, {}).get("device", {})
+            sizes = [size for size in op["sizes"] if size in taken and taken[size]["estimate"]]
+            times = [taken[size]["estimate"] for size in sizes]
+            for before, here, after, size in zip(times, times[1:], times[2:], sizes[1:], strict=False):
+                if here >= ANOMALY * max(before, after):
+                    own = {"time": here, "times": here / max(before, after)}
+                    found.append({"label": label, "mode": mode, "size": size, **own})
+    return found
 
 
 def _met(row: dict) -> str:
