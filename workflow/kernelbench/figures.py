@@ -11,7 +11,7 @@ matplotlib is imported where it is used, since Snakemake reads the names in FIGU
 import textwrap
 from collections.abc import Callable
 from functools import cached_property, wraps
-from itertools import product
+from itertools import cycle, product
 from math import ceil, floor, log2, log10, nan
 from pathlib import Path
 
@@ -650,42 +650,42 @@ def rates(document: dict):
 
 @_registered
 def roofline(document: dict):
-    """Return the rates of baseline and kernels against the operations per byte, below what the machine allows."""
+    """Return the rates of baseline and kernels against the operations per byte, and their shares of what is allowed."""
     data = _Data(document)
     kernels = [mode for mode in data.modes if data.configs[mode]["runner"] == "kernel"]
-    points, families = {}, {group: _family(data, group) for group in data.groups}
-    for group, mode in product(data.groups, (data.baseline, *kernels)):
-        if found := _intensities(data, group, mode):
-            points.setdefault((families[group], mode), []).extend(found)
-    if not (kernels and points):
-        return _blank(NARROW, f"{data.machine}: no kernels with a rate")
-    figure, axes = _grid(NARROW, 2.9, 1, 1)
-    axis = axes[0, 0]
-    shown = list(dict.fromkeys(family for family, _ in points))
-    for (family, mode), found in points.items():
-        place = shown.index(family)
-        colour = COLOURS[place % len(COLOURS)]
-        face = "white" if mode == data.baseline else colour
-        style = {"linestyle": "none", "color": colour, "markerfacecolor": face, "mew": 0.6, "markersize": 2.8}
-        axis.plot(*zip(*found, strict=True), marker=MARKERS[place % len(MARKERS)], **style)
-    _roofs(axis, data, [x for found in points.values() for x, _ in found])
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_xlabel("operations per byte")
-    axis.set_ylabel("TFLOP/s", labelpad=2)
-    own = {"linestyle": "none", "markersize": 2.8, "mew": 0.6}
-    keys = [_key(family, color=COLOURS[i % len(COLOURS)], marker=MARKERS[i % len(MARKERS)], **own)
-            for i, family in enumerate(shown)]  # fmt: skip
+    found = {
+        (group, mode): points
+        for group, mode in product(data.groups, (data.baseline, *kernels))
+        if (points := _intensities(data, group, mode))
+    }
+    if not (kernels and found):
+        return _blank(WIDE, f"{data.machine}: no kernels with a rate")
+    figure, axes = _grid(WIDE, 2.6, 1, 2)
+    rates, shares = axes[0]
+    families = {group: data.ops[group[0]].get("workload", group[0]) for group, _ in found}
+    colours = dict(zip(dict.fromkeys(families.values()), cycle(COLOURS), strict=False))
+    markers = dict(zip(dict.fromkeys(dtype for _, dtype in families), MARKERS, strict=False))
+    own = {"linestyle": "none", "mew": 0.6, "markersize": 2.8}
+    for (group, mode), points in found.items():
+        style = {**own, "color": colours[families[group]], "marker": markers[group[1]]}
+        style["markerfacecolor"] = "white" if mode == data.baseline else style["color"]
+        rates.plot(*zip(*points, strict=True), **style)
+        if roof := _roof(data, group[1]):
+            shares.plot([x for x, _ in points], [100 * rate / min(x * roof[0], roof[1]) for x, rate in points], **style)
+    _roofs(rates, data, [x for points in found.values() for x, _ in points])
+    rates.set_yscale("log")
+    rates.set_ylabel("TFLOP/s", labelpad=2)
+    shares.axhline(100, **CEILING)
+    shares.set_ylim(0)
+    shares.set_ylabel("share of the limit (%)", labelpad=2)
+    for axis in (rates, shares):
+        axis.set_xscale("log")
+        axis.set_xlabel("operations per byte")
+    keys = [_key(workload, color=colour, marker="o", **own) for workload, colour in colours.items()]
+    keys += [_key(dtype, color="black", marker=marker, **own) for dtype, marker in markers.items()]
     keys += [_key(f"hollow: {data.baseline}", color="black", marker="o", markerfacecolor="white", **own)]
-    _legend(figure, keys, 2)
+    _legend(figure, keys, len(keys))
     return figure
-
-
-def _family(data: _Data, group: tuple[str, str]) -> str:
-    """Return the name of an op's workload, with the dtype where the study has several."""
-    op, dtype = group
-    workload = data.ops[op].get("workload", op)
-    return workload if len({dtype for _, dtype in data.groups}) == 1 else f"{workload}, {dtype}"
 
 
 def _intensities(data: _Data, group: tuple[str, str], mode: str) -> list[tuple[float, float]]:
@@ -695,14 +695,20 @@ def _intensities(data: _Data, group: tuple[str, str], mode: str) -> list[tuple[f
     return [(1e3 * tflops / gbps, tflops) for tflops, gbps in pairs if tflops > 0]
 
 
+def _roof(data: _Data, dtype: str) -> tuple[float, float] | None:
+    """Return what the study's fastest copy and matrix product allow: TFLOP/s by operation per byte, and at most."""
+    best = data.ceilings.get(dtype, {})
+    if not {"memory", "compute"} <= set(best):
+        return None
+    return tuple(best[bound]["rate"] / RATES["compute"][2] for bound in ("memory", "compute"))
+
+
 def _roofs(axis, data: _Data, intensities: list[float]) -> None:
     """Draw for each dtype the least of what the fastest copy and the fastest matrix product of the study allow."""
     low, high = min(intensities) / 2, max(intensities) * 2
-    for best in data.ceilings.values():
-        if {"memory", "compute"} <= set(best):
-            memory, compute = (best[bound]["rate"] / RATES["compute"][2] for bound in ("memory", "compute"))
-            ridge = compute / memory
-            axis.plot([low, ridge, max(high, ridge)], [low * memory, compute, compute], **CEILING)
+    for memory, compute in filter(None, (_roof(data, dtype) for dtype in data.ceilings)):
+        ridge = compute / memory
+        axis.plot([low, ridge, max(high, ridge)], [low * memory, compute, compute], **CEILING)
 
 
 def _bound(data: _Data, group: tuple[str, str]) -> str:
