@@ -52,7 +52,8 @@ def test_running_grows_with_the_study_and_keeps_the_order(small, large):
     shutil.rmtree(small.path / RESULTS)
     few = max(first, small.measure().seconds)
     assert many < 1.5 * 5 * few
-    assert (many - few) / 800 < 0.075, "CPU seconds of a job, start of two processes included"
+    # 0.05 on an idle host, and half as much again and more where other tests share its cores.
+    assert (many - few) / 800 < 0.12, "CPU seconds of a job, start of two processes included"
     assert in_order(large) == large.study.records()
 
 
