@@ -1030,6 +1030,23 @@ def test_a_study_of_the_protocol_is_told_in_a_section_of_its_own(recorded, proto
     assert "What the protocol does" not in render(recorded)
 
 
+def test_peaks_and_eager_told_apart_from_itself_are_told_of_every_study(recorded):
+    path = RECORDED.parent / "cpu-amd-epyc-modes" / "summary.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    text = render(recorded, document)
+    own = {"baseline": "eager", "metric": "latency"}
+    timed = [row for row in rows(document, **own) if row["size"] != "all" and row["n"] and row["mode"] != CONTROL]
+    flagged = [row for row in timed if "two peaks" in row["reason"] or "far off" in row["reason"]]
+    where = f"On the {document['environment']['host']['cpu'].split(' ')[0]}"
+    assert f"(study `cpu-amd-epyc-modes`) they are {len(flagged)} of {len(timed)} by latency" in text and where in text
+    (odd,) = (
+        row
+        for row in rows(document, mode=CONTROL, baseline="eager")
+        if row["metric"] != "latency" and row["size"] != "all" and row["verdict"] in ("faster", "slower")
+    )
+    assert f"is eager by {odd['metric']} at `{odd['op']}` {odd['size']} ({paper.ci(odd)})" in text
+
+
 @pytest.fixture(scope="module")
 def chain_study() -> dict:
     return summarize(RECORDED.parent / "h200-elementwise")[2]

@@ -17,7 +17,7 @@ RULE = {"op": "a", "dtype": "float32", "size": [1, 2], "mode": "compile", "basel
 
 def document(*rows, compiled=(), gpu=None):
     names = ("size", "verdict", "speedup", "ci_low", "ci_high")
-    fixed = {"op": "a", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "latency"}
+    fixed = {"op": "a", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "latency", "reason": ""}
     speedups = [fixed | dict(zip(names, row, strict=True)) for row in rows]
     return {"environment": {"gpu": gpu}, "speedups": speedups, "compilation": list(compiled)}
 
@@ -65,6 +65,16 @@ def test_each_size_is_all_but_the_mean_over_them():
     assert verdict(RULE | {"size": "all", "speedup": "faster"}, found) == "does not hold"
     told = prior.judged([{"id": "x", "rule": RULE | {"size": "each", "speedup": "faster"}}], found)["x"]["rows"]
     assert [row["label"] for row in told] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "flagged"), [("", False), ("far off: 2 of 10 repeats", True), ("two peaks: 5", True)]
+)
+def test_rows_of_repeats_in_two_peaks_or_far_off_are_flagged(reason, flagged):
+    found = document(("1", *FASTER))
+    found["speedups"][0]["reason"] = reason
+    (row,) = prior.judged([{"id": "x", "rule": RULE | {"speedup": "faster"}}], found)["x"]["rows"]
+    assert row["flagged"] == flagged
 
 
 def test_a_claim_about_a_gpu_is_not_tested_on_a_cpu():

@@ -78,6 +78,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "ceilings": _ceilings(document),
         "control": _control(document, metrics),
         "host_control": _control(document, ["host"]),
+        "control_apart": _control_apart(document, metrics),
         "drift": document["drift"],
         "host_speed": document["host"],
         "clocks": _clocks(document),
@@ -419,6 +420,13 @@ def _control(document: dict, metrics: list[str]) -> dict:
                 "delta": cells[0]["delta"],
             }
     return found
+
+
+def _control_apart(document: dict, metrics: list[str]) -> list[dict]:
+    """Return the rows of the A/A arm by metrics besides these whose verdict tells eager apart from itself."""
+    rows = [row for row in _speedups(document, mode=CONTROL, baseline=TWIN) if row["metric"] not in metrics]
+    told = [row for row in rows if row["size"] != ALL and row["verdict"] in ("faster", "slower")]
+    return [{**row, "label": _label(document, row)} for row in told]
 
 
 def _most(document: dict, cells: list[dict]) -> dict:

@@ -23,7 +23,7 @@ import yaml
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import validate
-from kernelbench.words import ALL
+from kernelbench.words import ALL, FAR_NOTE, PEAKS_NOTE
 
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
@@ -52,7 +52,8 @@ def load(path: Path) -> dict:
 def judged(claims: list[dict], document: dict) -> dict[str, dict]:
     """Return by id {verdict, rows}: what the study whose summary.json is `document` says to each claim.
 
-    rows: [{label, speedup, ci_low, ci_high or kind, calls, low or count, agrees: True, PART, False or None (open)}].
+    rows: [{label, speedup, ci_low, ci_high, flagged or kind, calls, low or count, agrees}]; agrees: True, PART, False
+    or None (open).
     """
     found = {}
     for claim in claims:
@@ -116,6 +117,8 @@ def _compared(rule: dict, row: dict, names: tuple) -> dict | None:
     return {
         "label": _label(row, names, rule),
         **{key: row[key] for key in ("speedup", "ci_low", "ci_high")},
+        # Of repeats in two peaks, or far off, an interval promises too much.
+        "flagged": any(note in (row["reason"] or "") for note in (PEAKS_NOTE, FAR_NOTE)),
         "agrees": agrees,
     }
 
