@@ -35,10 +35,14 @@ def about(jobs: pd.DataFrame) -> dict:
 
 def _at_once(jobs: pd.DataFrame) -> int:
     """Return of how many repeats a job ran when one began, and that one's."""
-    began = pd.to_datetime(jobs.started, format="ISO8601")
+    began = pd.to_datetime(jobs.started, format="ISO8601", utc=True).dt.tz_localize(None)
     took = jobs["seconds.total"].fillna(0) if "seconds.total" in jobs else 0
-    ended = began + pd.to_timedelta(took, unit="s")
-    return max(int(jobs.repeat[(began <= moment) & (moment <= ended)].nunique()) for moment in began)
+    spans = pd.DataFrame({"began": began, "ended": began + pd.to_timedelta(took, unit="s"), "repeat": jobs.repeat})
+    moments, running = began.to_numpy(), 0
+    for _, own in spans.groupby("repeat"):
+        begins, ends = (own[name].to_numpy()[:, None] for name in ("began", "ended"))
+        running = running + ((begins <= moments) & (moments <= ends)).any(axis=0)
+    return int(running.max())
 
 
 def clocks_of(jobs: pd.DataFrame, timers: str) -> pd.Series:
