@@ -414,6 +414,15 @@ def test_the_start_of_processes_is_that_of_the_study(study, words, document):
     assert ("Nothing is compiled before the fork" in text) == ("start" in document["study"])
 
 
+def test_threads_that_compile_what_tuning_tries_are_told_where_there_were_several(document):
+    assert "and one compile worker: " in render(document)
+    document["compilation"][0]["tuning_threads"] = 8
+    assert (
+        "one compile worker (what `max-autotune` tries is compiled by 8 threads of that process, which end"
+        in render(document)
+    )
+
+
 def test_the_study_of_starts_is_a_paragraph_and_no_machine(document, start_study):
     machines = [machine(started("warm")(document)), machine(start_study)]
     alone = render(document)

@@ -203,3 +203,17 @@ def test_what_onnx_runtime_returns_on_a_gpu_is_written_when_it_is_read():
 @pytest.mark.parametrize(("mode", "most"), [({}, 2), ({"mode": "reduce-overhead"}, 2), ({"mode": "max-autotune"}, 4)])
 def test_tuned_products_may_add_up_in_another_order(mode, most):
     assert modes.runner_of({"runner": "compile"}).slack(mode) == most
+
+
+@pytest.mark.parametrize(("mode", "threads"), [("default", 1), ("max-autotune", min(8, len(os.sched_getaffinity(0))))])
+def test_tuning_compiles_in_threads_of_the_job_and_nothing_in_a_pool(mode, threads):
+    script = f"""
+from types import SimpleNamespace
+from kernelbench.harness import compiler, modes
+modes.runner_of({{"runner": "compile"}}).build(SimpleNamespace(function=abs), {{"mode": "{mode}"}}, ())
+from torch._inductor import config, select_algorithm
+print(config.compile_threads, select_algorithm.get_num_workers(), compiler.observe()["tuning_threads"])
+"""
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == ["1", str(threads), str(threads)], done.stderr

@@ -8,7 +8,7 @@ import json
 import pandas as pd
 
 KEY = ["op", "dtype", "size", "mode"]
-COUNTS = ("graphs", "graph_breaks", "recompiles", "nodes", "kernels")
+COUNTS = ("graphs", "graph_breaks", "recompiles", "nodes", "kernels", "tuning_threads")
 # Torch's names of the phases of a compilation, from the outer to the inner ones; each contains the next.
 PHASES = {
     "dynamo": "_compile.compile_inner",

@@ -98,6 +98,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
             for row in document["compilation"]
             if (label := _label(document, row)) in ops and row["mode"] in ops[label]["estimates"]
         ],
+        "tuning_threads": max((row.get("tuning_threads", 1) for row in document["compilation"]), default=1),
         "causes": causes,
         "libraries": [mode for mode, entry in modes.items() if entry["runner"] == "library"],
         "rivals": {

@@ -18,7 +18,8 @@ SETTINGS = (
     *("machine", "device", "op", "dtype", "size", "mode", "repeat"),
     *("workload", "run", "sampling", "threads", "start", "seed"),
 )
-# Inductor compiles in the job's own process: a pool that starts up beside the job would disturb what it measures.
+# Inductor compiles in the job's own process: a pool that starts up beside the job would disturb what it measures. What
+# it tries when it tunes is compiled by threads of that process (kernelbench.harness.runners.compile).
 COMPILE_WORKERS = 1
 
 

@@ -1,5 +1,9 @@
 """What torch.compile says of itself: graphs, breaks, recompiles, caches, fusion, time by phase."""
 
+import os
+
+# How many compile at a time.
+WORKERS = "TORCHINDUCTOR_COMPILE_THREADS"
 # Phases shorter than this are noise beside a compilation of seconds.
 NOTABLE_SECONDS = 0.01
 
@@ -9,7 +13,7 @@ def observe() -> dict:
 
     Returns {graphs, graph_breaks, recompiles, nodes (of Inductor's graph before fusion), kernels (that it generated),
     inductor and autograd (their counters, cache hits and misses among them), seconds (wall time by phase, from 10 ms
-    on)}.
+    on), tuning_threads (that compiled what was tried)}.
     """
     from torch._dynamo import utils
     from torch._inductor import metrics
@@ -25,6 +29,7 @@ def observe() -> dict:
         "inductor": _numbers(counters["inductor"]),
         "autograd": _numbers(counters["aot_autograd"]),
         "seconds": {name: total for name, total in totals.items() if total >= NOTABLE_SECONDS},
+        "tuning_threads": int(os.environ.get(WORKERS, 1)),
     }
 
 
