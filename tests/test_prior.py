@@ -91,6 +91,36 @@ def test_counts_are_compared(wanted, outcome):
     assert verdict(rule, document(compiled=[row])) == outcome
 
 
+@pytest.mark.parametrize(("eager", "outcome"), [(6.0, "holds"), (1.0, "does not hold"), (None, "not tested")])
+def test_counts_are_compared_with_those_of_another_mode(eager, outcome):
+    row = {"op": "a", "dtype": "float32", "size": "1", "mode": "compile", "launched": 1.0}
+    elsewhere = row | {"mode": "eager", "size": "2", "launched": 9.0}
+    rule = {key: row[key] for key in prior.COUNTED} | {"count": {"of": "launched", "fewer_than": "eager"}}
+    found = document(compiled=[row, elsewhere, row | {"mode": "eager", "launched": eager}])
+    (claim,) = prior.judged([{"id": "x", "rule": rule}], found).values()
+    assert claim["verdict"] == outcome
+    assert [told["than"] for told in claim["rows"]] == ([] if eager is None else [eager])
+
+
+@pytest.mark.parametrize(
+    ("eager", "told"),
+    [(4.0, [(4.0, 1.0, "µs"), (2.0, 1.0, "µs"), (7.0, 1.0, "s")]),
+     (4000.0, [(4.0, 0.001, "ms"), (0.002, 0.001, "ms"), (7.0, 1.0, "s")])],
+)  # fmt: skip
+def test_times_that_were_published_are_told_of_ours(eager, told):
+    cell = {"op": "a", "dtype": "float32", "size": "1"}
+    number = {"ci_low": 1.0, "ci_high": 3.0, "unit": "µs"}
+    rows = [("eager", "latency", eager), ("compile", "latency", 2.0), ("compile", "first_call", 7.0)]
+    summary = [cell | number | {"mode": mode, "metric": what, "estimate": time} for mode, what, time in rows]
+    summary[2]["unit"] = "s"
+    found = document(("1", *FASTER)) | {"summary": [row | {"size": "2", "estimate": 0.0} for row in summary] + summary}
+    (claim,) = prior.judged([{"id": "x", "rule": RULE | {"speedup": "faster", "times": True}}], found).values()
+    (row,) = claim["rows"]
+    times = row["times"]
+    assert [(*(times[name][key] for key in ("estimate", "ci_low", "unit")),) for name in times] == told
+    assert list(times) == ["baseline", "mode", "first_call"]
+
+
 @pytest.mark.parametrize(
     ("kind", "low", "high", "outcome"),
     [
@@ -123,7 +153,8 @@ def test_every_work_has_claims_and_every_claim_can_be_tested_by_some_study():
         ]
         layers = [*raw, *(study["presets"]["cpu"] for study in raw if "presets" in study)]
         ops, modes = ({name for layer in layers for name in layer.get(key, {})} for key in ("ops", "modes"))
-        assert set(rule["op"]) <= ops and set(rule["mode"]) <= modes, claim["id"]
+        others = set(prior._values(claim["rule"].get("count", {}).get("fewer_than", rule["mode"])))
+        assert set(rule["op"]) <= ops and {*rule["mode"], *others} <= modes, claim["id"]
 
 
 def test_a_claim_of_a_work_that_is_not_there_is_refused(tmp_path):

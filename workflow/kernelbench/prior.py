@@ -10,6 +10,9 @@ above    a number: each speedup lies above it with its whole interval; one whose
 within   a number: each interval lies inside 1 ± it (symmetric on logs); one that is partly outside is open.
 unpaid   a number: of calls of which fewer than the whole interval do not earn back what compiling cost; no baseline.
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
+         Or {of, fewer_than}: each count is below that of another mode of the cell.
+
+With `times`, rows of speedups tell the times that they are of, too, and how long the first call took.
 
 The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are or agree in
 part, *does not hold* where none is and one is decided otherwise, is *open* where all are (with `any`, where one is and
@@ -27,7 +30,8 @@ from kernelbench.words import ALL, FAR_NOTE, PEAKS_NOTE
 
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
-COUNTED = ("op", "dtype", "size", "mode")
+CELL = ("op", "dtype", "size")
+COUNTED = (*CELL, "mode")
 PAID = (*COUNTED, "metric")
 HOLDS, PART, FAILS, OPEN, UNTESTED = "holds", "holds in part", "does not hold", "open", "not tested"
 DECIDED = ("faster", "slower", "equivalent")
@@ -52,8 +56,9 @@ def load(path: Path) -> dict:
 def judged(claims: list[dict], document: dict) -> dict[str, dict]:
     """Return by id {verdict, rows}: what the study whose summary.json is `document` says to each claim.
 
-    rows: [{label, speedup, ci_low, ci_high, flagged or kind, calls, low or count, agrees}]; agrees: True, PART, False
-    or None (open).
+    rows: [{label, speedup, ci_low, ci_high, flagged, times or kind, calls, low or count, than, agrees}]; agrees: True,
+    PART, False or None (open). times, if the rule asks for them: {baseline, mode and, of calls, first_call}, each
+    {estimate, ci_low, ci_high, unit}; than: the count of the other mode, if there is one.
     """
     found = {}
     for claim in claims:
@@ -82,7 +87,8 @@ def _rows(rule: dict, document: dict) -> list[dict]:
         names, table, found = SPEEDUP, document["speedups"], _compared
     wanted = {name: _values(rule[name]) for name in names}
     rows = [row for row in table if all(_selects(wanted[name], row[name]) for name in names)]
-    return [told for row in rows if (told := found(rule, row, names))]
+    told = [(row, found(rule, row, document)) for row in rows]
+    return [{"label": _label(row, names, rule), **what} for row, what in told if what]
 
 
 def _selects(wanted: list[str], value: str) -> bool:
@@ -93,34 +99,64 @@ def _values(given) -> list[str]:
     return [str(value) for value in (given if isinstance(given, list) else [given])]
 
 
-def _counted(rule: dict, row: dict, names: tuple) -> dict | None:
-    what, wanted = rule["count"]["of"], rule["count"]["is"]
-    number = row["series"][-1]["recompiles"] if what == "recompiles" and "series" in row else row.get(what)
-    if number is None:
+def _counted(rule: dict, row: dict, document: dict) -> dict | None:
+    number = _number(rule, row)
+    if "is" in rule["count"]:
+        return None if number is None else {"count": number, "agrees": number == rule["count"]["is"]}
+    cell = [row[name] for name in CELL] + [rule["count"]["fewer_than"]]
+    others = [other for other in document["compilation"] if [other[name] for name in COUNTED] == cell]
+    than = _number(rule, others[0]) if others else None
+    if number is None or than is None:
         return None
-    return {"label": _label(row, names, rule), "count": number, "agrees": number == wanted}
+    return {"count": number, "than": than, "agrees": number < than}
 
 
-def _paid(rule: dict, row: dict, names: tuple) -> dict:
+def _number(rule: dict, row: dict) -> float | None:
+    what = rule["count"]["of"]
+    return row["series"][-1]["recompiles"] if what == "recompiles" and "series" in row else row.get(what)
+
+
+def _paid(rule: dict, row: dict, document: dict) -> dict:
     least = rule["unpaid"]
     if row["kind"] == "never" or (row["low"] or 0) > least:
         agrees = True
     else:
         agrees = False if row["kind"] == "after" and row["high"] < least else None
-    return {"label": _label(row, names, rule), **{key: row[key] for key in ("kind", "calls", "low")}, "agrees": agrees}
+    return {**{key: row[key] for key in ("kind", "calls", "low")}, "agrees": agrees}
 
 
-def _compared(rule: dict, row: dict, names: tuple) -> dict | None:
+def _compared(rule: dict, row: dict, document: dict) -> dict | None:
     if row["speedup"] is None:
         return None
-    agrees = _agrees(rule, row)
-    return {
-        "label": _label(row, names, rule),
+    told = {
         **{key: row[key] for key in ("speedup", "ci_low", "ci_high")},
         # Of repeats in two peaks, or far off, an interval promises too much.
         "flagged": any(note in (row["reason"] or "") for note in (PEAKS_NOTE, FAR_NOTE)),
-        "agrees": agrees,
+        "agrees": _agrees(rule, row),
     }
+    return told | {"times": _times(row, document["summary"])} if "times" in rule else told
+
+
+def _times(row: dict, summary: list[dict]) -> dict[str, dict]:
+    """Return what the speedup is of: the baseline's time, the mode's, and its first call's where that is another.
+
+    Both times of calls are in ms where one takes 1 ms, as other works give them.
+    """
+    wanted = {"baseline": (row["baseline"], row["metric"]), "mode": (row["mode"], row["metric"])}
+    if row["metric"] != "first_call":
+        wanted["first_call"] = (row["mode"], "first_call")
+    of_cell = {
+        (other["mode"], other["metric"]): {key: other[key] for key in ("estimate", "ci_low", "ci_high", "unit")}
+        for other in summary
+        if all(other[name] == row[name] for name in CELL)
+    }
+    times = {name: of_cell[key] for name, key in wanted.items()}
+    in_ms = any(time["unit"] == "µs" and time["estimate"] >= 1000 for time in times.values())
+    return {name: _ms(time) if in_ms and time["unit"] == "µs" else time for name, time in times.items()}
+
+
+def _ms(time: dict) -> dict:
+    return {**{key: time[key] and time[key] / 1000 for key in ("estimate", "ci_low", "ci_high")}, "unit": "ms"}
 
 
 def _agrees(rule: dict, row: dict) -> bool | str | None:
