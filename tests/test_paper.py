@@ -415,6 +415,8 @@ def test_the_start_of_processes_is_that_of_the_study(study, words, document):
 
 
 def test_threads_that_compile_what_tuning_tries_are_told_where_there_were_several(document):
+    for mode in document["compilation"]:
+        mode.pop("tuning_threads", None)
     assert "and one compile worker: " in render(document)
     document["compilation"][0]["tuning_threads"] = 8
     assert (
