@@ -414,6 +414,15 @@ def test_the_start_of_processes_is_that_of_the_study(study, words, document):
     assert ("Nothing is compiled before the fork" in text) == ("start" in document["study"])
 
 
+def test_what_data_do_not_tell_is_told_of_a_machine(document):
+    document["study"].pop("note", None)
+    without = section(render(document), "What is measured")
+    document["study"]["note"] = "Repeat 2 was measured twice."
+    told = section(render(document), "What is measured")
+    assert "host cores of its own.\nRepeat 2 was measured twice.\nA mode's output" in told
+    assert told.replace("Repeat 2 was measured twice.\n", "") == without
+
+
 def test_threads_that_compile_what_tuning_tries_are_told_where_there_were_several(document):
     for mode in document["compilation"]:
         mode.pop("tuning_threads", None)

@@ -59,8 +59,9 @@ def test_a_chosen_cell_has_all_of_its_modes_and_the_rest_is_as_recorded():
     assert part.jobs == 5 * 6 * part.cells
     changed = {"machine", "study", "repeats", "ops", "modes", "recorded"}
     assert {key: part.config[key] for key in part.config if key not in changed} == {
-        key: STUDY[key] for key in STUDY if key not in changed
+        key: STUDY[key] for key in STUDY if key not in {*changed, "note"}
     }
+    assert "note" in STUDY  # What is told of that recording is not of this one.
     assert (part.config["machine"], part.config["study"], part.config["repeats"]) == ("auto", "verify", 5)
     softmax = part.config["ops"]["softmax"]
     assert softmax["rows"] == 8192 and set(softmax["sizes"]) < set(STUDY["ops"]["softmax"]["sizes"])

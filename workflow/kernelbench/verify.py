@@ -151,7 +151,9 @@ def _cut(study: dict, chosen: list[tuple[str, str]], repeats: int) -> dict:
             ops[op] = {**entry, "sizes": sizes, **own}
     # A study from before there was a choice started a new process for each job.
     changed = {"machine": "auto", "study": AGAIN, "repeats": repeats, "ops": ops, "modes": modes, "recorded": []}
-    return {"start": "fresh", **study, **changed}
+    # A note is of the recording, not of what is measured again.
+    same = {key: value for key, value in study.items() if key != "note"}
+    return {"start": "fresh", **same, **changed}
 
 
 def compare(recorded: Data, again: Data) -> pd.DataFrame:
