@@ -82,12 +82,12 @@ def log(checkout: Checkout, op: str, mode: str, repeat: int = 0) -> str:
     return (checkout.path / RESULTS / f"logs/{op}/float32/8/{mode}/{repeat}.log").read_text()
 
 
-def assert_nothing_is_alive(checkout: Checkout, seconds: float = 20) -> None:
-    """Fail unless all processes of the checkout end within `seconds`.
+def assert_nothing_is_alive(checkout: Checkout) -> None:
+    """Fail unless all processes of the checkout end within 20 s.
 
     A parent sees that its run has ended once it is through with its imports, which take seconds on a busy machine.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 20
     while alive := checkout.processes():
         assert time.monotonic() < deadline, f"still there: {alive}"
         time.sleep(0.05)
