@@ -17,7 +17,8 @@ RULE = {"op": "a", "dtype": "float32", "size": [1, 2], "mode": "compile", "basel
 
 def document(*rows, compiled=(), gpu=None):
     names = ("size", "verdict", "speedup", "ci_low", "ci_high")
-    fixed = {"op": "a", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "latency", "reason": ""}
+    cell = {"op": "a", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "latency"}
+    fixed = cell | {"status": "ok", "reason": ""}
     speedups = [fixed | dict(zip(names, row, strict=True)) for row in rows]
     return {"environment": {"gpu": gpu}, "speedups": speedups, "compilation": list(compiled)}
 
@@ -75,6 +76,21 @@ def test_rows_of_repeats_in_two_peaks_or_far_off_are_flagged(reason, flagged):
     found["speedups"][0]["reason"] = reason
     (row,) = prior.judged([{"id": "x", "rule": RULE | {"speedup": "faster"}}], found)["x"]["rows"]
     assert row["flagged"] == flagged
+
+
+def test_of_a_claim_without_rows_it_is_told_why_they_could_not_be_run():
+    missing = {"status": "unsupported", "reason": "needs a package"}
+    found = document(("1", None, None, None, None), ("2", None, None, None, None), ("1", *FASTER))
+    for row in found["speedups"][:2]:
+        row.update(missing)
+    claim = [{"id": "x", "rule": RULE | {"speedup": "faster"}}]
+    assert prior.judged(claim, found)["x"]["unsupported"] == []  # one row is there
+    found["speedups"].pop()
+    assert prior.judged(claim, found)["x"] == {
+        "verdict": "not tested",
+        "rows": [],
+        "unsupported": ["needs a package"],
+    }
 
 
 def test_a_claim_about_a_gpu_is_not_tested_on_a_cpu():

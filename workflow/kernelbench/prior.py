@@ -54,11 +54,12 @@ def load(path: Path) -> dict:
 
 
 def judged(claims: list[dict], document: dict) -> dict[str, dict]:
-    """Return by id {verdict, rows}: what the study whose summary.json is `document` says to each claim.
+    """Return by id {verdict, rows, unsupported}: what the study whose summary.json is `document` says to each claim.
 
     rows: [{label, speedup, ci_low, ci_high, flagged, times or kind, calls, low or count, than, agrees}]; agrees: True,
     PART, False or None (open). times, if the rule asks for them: {baseline, mode and, of calls, first_call}, each
-    {estimate, ci_low, ci_high, unit}; than: the count of the other mode, if there is one.
+    {estimate, ci_low, ci_high, unit}; than: the count of the other mode, if there is one. unsupported: why there are no
+    rows, if the study has the mode and could not run it.
     """
     found = {}
     for claim in claims:
@@ -66,7 +67,8 @@ def judged(claims: list[dict], document: dict) -> dict[str, dict]:
         here = claim.get("device", device) == device and "rule" in claim
         rows = _rows(claim["rule"], document) if here else []
         verdict = _verdict([row["agrees"] for row in rows], "any" in claim.get("rule", {}))
-        found[claim["id"]] = {"verdict": verdict, "rows": rows}
+        unsupported = _unsupported(claim["rule"], document) if here and not rows else []
+        found[claim["id"]] = {"verdict": verdict, "rows": rows, "unsupported": unsupported}
     return found
 
 
@@ -85,10 +87,19 @@ def _rows(rule: dict, document: dict) -> list[dict]:
         names, table, found = PAID, document["payback"], _paid
     else:
         names, table, found = SPEEDUP, document["speedups"], _compared
-    wanted = {name: _values(rule[name]) for name in names}
-    rows = [row for row in table if all(_selects(wanted[name], row[name]) for name in names)]
-    told = [(row, found(rule, row, document)) for row in rows]
+    told = [(row, found(rule, row, document)) for row in _selected(rule, names, table)]
     return [{"label": _label(row, names, rule), **what} for row, what in told if what]
+
+
+def _unsupported(rule: dict, document: dict) -> list[str]:
+    """Return the reasons of rows of speedups that the rule selects and the machine could not run, each once."""
+    rows = _selected(rule, SPEEDUP, document["speedups"]) if "baseline" in rule else []
+    return list(dict.fromkeys(row["reason"] for row in rows if row["status"] == "unsupported"))
+
+
+def _selected(rule: dict, names: tuple, table: list[dict]) -> list[dict]:
+    wanted = {name: _values(rule[name]) for name in names}
+    return [row for row in table if all(_selects(wanted[name], row[name]) for name in names)]
 
 
 def _selects(wanted: list[str], value: str) -> bool:
