@@ -33,10 +33,10 @@ STUDY = yaml.safe_load((RECORDED / "study.yaml").read_text(encoding="utf-8"))
 REPEATS = STUDY["repeats"]
 COVERAGE = coverage.table(STUDY, draws=100)
 GPUS = len(json.loads((RECORDED / "environment.json").read_text(encoding="utf-8"))["gpu_uuids"])
-AT_ONCE = json.loads((RECORDED / "summary.json").read_text(encoding="utf-8"))["jobs"]["at_once"]
+SPANS = json.loads((RECORDED / "summary.json").read_text(encoding="utf-8"))["jobs"]
+AT_ONCE, BLOCKS = SPANS["at_once"], SPANS["blocks"]
 ON_MORE = f", on {GPUS} GPUs in all" if GPUS > AT_ONCE else ""
 WINDOW = STUDY["sampling"]["warmup_window"]
-BLOCKS = math.ceil(REPEATS / AT_ONCE)
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}pt" height="{1}pt"><rect width="9" height="9"/></svg>'
 # Width and height of each figure, in points, as large as they come.
 FRAMES = {"speedups": (504, 560), "times": (504, 300), "rates": (504, 150), "first_call": (240, 300)}
@@ -379,6 +379,8 @@ def is_mean(row: dict) -> bool:
         ("all inconclusive", "do not decide whether"),
         ("all equivalent", "no change for matrix product, softmax, layer normalization and attention"),
         ("one repeat", "gives no interval, and no verdict"),
+        ("one repeat", "1 repeat cannot show whether `torch.compile` in its default mode is a free speedup"),
+        ("cpu", "3 repeats cannot show whether `torch.compile` in its default mode is a free speedup"),
         ("cpu", "has no device time"),
         ("cpu", "`triton` is not run: needs cuda"),
         ("unsupported", "whether `torch.compile` is a free speedup was not tested"),
@@ -537,7 +539,22 @@ def test_jobs_are_counted_as_their_records_say():
         "throttled: power cap": {"jobs": 1, "cells": [{**cell, "jobs": 1, "modes": ["eager"]}]},
     }
     old = table.drop(columns=["suspect", "process.parent", "seconds.overhead"])
-    assert jobs.about(old) == {"costs": {}, "suspects": None, "clocks": [], "split": 0, "at_once": 2}
+    assert jobs.about(old) == {"costs": {}, "suspects": None, "clocks": [], "split": 0, "at_once": 2, "blocks": 2}
+
+
+@pytest.mark.parametrize(
+    ("hours", "blocks"),
+    [
+        ({0: [0, 1], 1: [0, 1], 2: [2, 3], 3: [2, 3]}, 2),  # two GPUs
+        ({0: [0, 1], 1: [2, 3], 2: [4, 5]}, 3),
+        ({0: [0, 2], 1: [1, 3], 2: [2.5, 4]}, 2),  # the second overlaps both others
+        ({0: [0, 0.1, *[1] * 18, 99], 1: [2, 3]}, 2),  # one job measured again
+    ],
+)
+def test_repeats_that_follow_one_another_are_blocks(hours, blocks):
+    began = [(repeat, pd.Timestamp("2026-01-01") + pd.Timedelta(hours=h)) for repeat, of in hours.items() for h in of]
+    table = pd.DataFrame([{**a_job("eager", 0), "repeat": repeat, "started": at.isoformat()} for repeat, at in began])
+    assert jobs.about(table)["blocks"] == blocks
 
 
 def test_clocks_are_told_by_cell_and_kind_of_timer(document):
@@ -590,9 +607,8 @@ def test_speedups_near_the_floor_are_set_beside_graph_time(document):
     others = found["of"] - 1
     assert others == 0 and found["changed"][0] | key == found["changed"][0] | {"label": "softmax", **key}
     text = section(render(document), "Limits")
-    assert (
-        "By graph time, which has no such floor, 1 of their 1 speedups has another verdict: `triton` at softmax" in text
-    )
+    graph = "By graph time, which has no such floor but a warm L2 cache, 1 of their 1 speedups has another verdict"
+    assert f"{graph}: `triton` at softmax" in text
 
 
 def test_suspect_jobs_and_costs_in_words(document):
@@ -606,7 +622,7 @@ def test_suspect_jobs_and_costs_in_words(document):
     assert "In none of the 1 job of the study" in section(render(document), "Limits")
     document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0, status="oom")]))
     assert "of the study of the NVIDIA H200" not in section(render(document), "Limits")
-    document["jobs"] = {"costs": {}, "suspects": None, "clocks": [], "split": 2, "at_once": 1}
+    document["jobs"] = {"costs": {}, "suspects": None, "clocks": [], "split": 2, "at_once": 1, "blocks": 3}
     text = render(document)
     assert "are recorded and not judged" in section(text, "Limits") and "tbl-cost" not in text
     assert "In 2 repeats that process was replaced" in render(started("warm")(document))
@@ -859,6 +875,21 @@ def test_default_mode_is_said_where_no_other_was_measured(recorded, document):
     assert "in its default mode" not in text and "`torch.compile` in the mode `compile` is" in text
 
 
+def test_what_is_shown_neither_faster_nor_slower_is_no_answer(document):
+    """Softmax is a loss; of the others nothing is known, or of all but layer normalization, which is faster."""
+    for row in rows(document, mode="compile", baseline="eager"):
+        row["verdict"] = "slower" if row["op"] == "softmax" else "inconclusive"
+    document["causes"] = []
+    words = (
+        "`torch.compile` in its default mode is no free speedup for softmax, and the measurements do not decide it for"
+    )
+    assert f"{words} matrix product, layer normalization and attention" in section(render(document), "Conclusion")
+    for row in rows(document, mode="compile", baseline="eager", op="layer_norm"):
+        row["verdict"] = "faster"
+    words = "is a free speedup for layer normalization, and the measurements do not decide it for matrix product and"
+    assert words in section(render(document), "Conclusion")
+
+
 def test_modes_that_differ_have_answers_of_their_own(document):
     document = six_modes(document)
     for row in rows(document, mode="compile-max-autotune", baseline="eager"):
@@ -1004,11 +1035,13 @@ def test_a_diagnostic_arm_has_a_table_of_its_own_and_is_no_mode_elsewhere(record
     known = render(recorded)
     text = render(with_arm(copy.deepcopy(document), "faster"))
     found = section(text, "What guards and input copies cost {")
-    assert "`compile-arm` differs from `compile` by latency in 1 of 1 cell." in found
+    assert "`compile-arm` is shown to differ from `compile` by latency in 1 of 1 cell." in found
     row = next(r for r in rows(document, op="softmax", size="1024", mode="compile", metric="latency") if "unit" in r)
     assert f"{paper.value(row['estimate'])} → {paper.value(row['estimate'] / 2)} | 2.00 [1.90,\u00a02.10]" in found
     assert "compile-arm" not in text.replace(found, "") and "compile-arm" not in known
-    assert "differs from `compile` by no timer in any of 1 cell" in render(with_arm(document, "inconclusive"))
+    assert "is shown to differ from `compile` by no timer in any of 1 cell" in render(
+        with_arm(document, "inconclusive")
+    )
     fail(document, "unsupported", "needs cuda, this machine is cpu", mode="compile-arm")
     assert "What guards and input copies cost" not in render(document)
 
@@ -1104,7 +1137,7 @@ def test_few_repeats_of_a_study_beside_that_of_the_machine_are_told_with_its_nam
     few = copy.deepcopy(chain_study)
     few["study"]["repeats"] = 2
     limits = section(render(recorded, few), "Limits")
-    assert "With 2 repeats on the NVIDIA H200 (study `h200-elementwise`) intervals are wide" in limits
+    assert "With 2 repeats on the NVIDIA H200 (study `h200-elementwise`) most intervals are wide" in limits
     assert "repeats on the NVIDIA H200 (study" not in section(render(recorded, chain_study), "Limits")
 
 

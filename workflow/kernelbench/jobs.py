@@ -19,9 +19,10 @@ def packages(jobs: pd.DataFrame) -> dict[str, str]:
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, clocks, split, at_once}.
+    """Return {costs, suspects, clocks, split, at_once, blocks}.
 
-    split: how many repeats had to go on in a second warm parent; at_once: how many ran at the same time, at most.
+    split: how many repeats had to go on in a second warm parent; at_once: how many ran at the same time, at most;
+    blocks: how many of them followed one another.
     """
     parents = jobs.groupby("repeat")["process.parent"].nunique() if "process.parent" in jobs else pd.Series(dtype=int)
     return {
@@ -30,12 +31,13 @@ def about(jobs: pd.DataFrame) -> dict:
         "clocks": _clocks(jobs),
         "split": int((parents > 1).sum()),
         "at_once": _at_once(jobs),
+        "blocks": _blocks(jobs),
     }
 
 
 def _at_once(jobs: pd.DataFrame) -> int:
     """Return of how many repeats a job ran when one began, and that one's."""
-    began = pd.to_datetime(jobs.started, format="ISO8601", utc=True).dt.tz_localize(None)
+    began = _began(jobs)
     took = jobs["seconds.total"].fillna(0) if "seconds.total" in jobs else 0
     spans = pd.DataFrame({"began": began, "ended": began + pd.to_timedelta(took, unit="s"), "repeat": jobs.repeat})
     moments, running = began.to_numpy(), 0
@@ -43,6 +45,24 @@ def _at_once(jobs: pd.DataFrame) -> int:
         begins, ends = (own[name].to_numpy()[:, None] for name in ("began", "ended"))
         running = running + ((begins <= moments) & (moments <= ends)).any(axis=0)
     return int(running.max())
+
+
+def _blocks(jobs: pd.DataFrame) -> int:
+    """Return the greatest number of repeats of which each began after the one before it had ended.
+
+    By the middle four fifths of a repeat's jobs: one that was measured again hours later makes it no longer.
+    """
+    times = _began(jobs).groupby(jobs.repeat)
+    spans = sorted(zip(times.quantile(0.9), times.quantile(0.1), strict=True))
+    count, ended = 0, pd.Timestamp.min
+    for ends, begins in spans:
+        if begins > ended:
+            count, ended = count + 1, ends
+    return count
+
+
+def _began(jobs: pd.DataFrame) -> pd.Series:
+    return pd.to_datetime(jobs.started, format="ISO8601", utc=True).dt.tz_localize(None)
 
 
 def clocks_of(jobs: pd.DataFrame, timers: str) -> pd.Series:

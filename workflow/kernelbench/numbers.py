@@ -11,7 +11,7 @@ import re
 import statistics
 
 from kernelbench import prior
-from kernelbench.statistics import t_quantile
+from kernelbench.statistics import EQUIVALENT_MIN_N, t_quantile
 from kernelbench.study import CONTROL, MEASURE_KEYS, TWIN, diagnosed, is_twin, without_arms
 from kernelbench.words import (
     ALL,
@@ -55,6 +55,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "gpu": bool(gpu),
         "gpus": len(environment.get("gpu_uuids", [])),
         "at_once": document["jobs"]["at_once"],
+        "blocks": document["jobs"]["blocks"],
         "baseline": baseline,
         "metrics": metrics,
         "timed": list(dict.fromkeys(row["metric"] for row in document["summary"] if row["metric"] not in DERIVED)),
@@ -78,7 +79,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "ceilings": _ceilings(document),
         "control": _control(document, metrics),
         "host_control": _control(document, ["host"]),
-        "control_apart": _control_apart(document, metrics),
+        "control_apart": _control_apart(document),
         "drift": document["drift"],
         "host_speed": document["host"],
         "clocks": _clocks(document),
@@ -111,7 +112,10 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         ],
         "flushes": _flushes(document),
         "traces": _traces(document),
-        "answers": {mode: _answer(explained, mode, metrics) for mode in dict.fromkeys([compiled, *study["modes"]])},
+        "answers": {
+            mode: _answer(explained, mode, metrics, study["repeats"])
+            for mode in dict.fromkeys([compiled, *study["modes"]])
+        },
         "failures": _failures(document),
         "unsettled": document["unsettled"],
         "near_floor": _near_floor(document),
@@ -423,10 +427,10 @@ def _control(document: dict, metrics: list[str]) -> dict:
     return found
 
 
-def _control_apart(document: dict, metrics: list[str]) -> list[dict]:
-    """Return the rows of the A/A arm by metrics besides these whose verdict tells eager apart from itself."""
-    rows = [row for row in _speedups(document, mode=CONTROL, baseline=TWIN) if row["metric"] not in metrics]
-    told = [row for row in rows if row["size"] != ALL and row["verdict"] in ("faster", "slower")]
+def _control_apart(document: dict) -> list[dict]:
+    """Return the rows of the A/A arm, by any metric, whose verdict tells eager apart from itself."""
+    rows = [row for row in _speedups(document, mode=CONTROL, baseline=TWIN) if row["size"] != ALL]
+    told = [row for row in rows if row["verdict"] in ("faster", "slower")]
     return [{**row, "label": _label(document, row)} for row in told]
 
 
@@ -538,8 +542,8 @@ def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
     """Return by mode what a call takes on the host, as medians over cells in µs.
 
     By the timer `host`, the time until the call returns; in a study without it the residual latency - device.
-    excess: the median over cells of its difference from the baseline's, with the least and the greatest; longer: in how
-    many of the cells it exceeds the baseline's whole latency.
+    excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: in
+    how many of the cells it is below the baseline's; longer: in how many it exceeds the baseline's whole latency.
     """
     if metrics != list(TIMES):
         return {}
@@ -559,6 +563,7 @@ def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
             found[mode] = {
                 **_spread(gap.values()),
                 "excess": {**_spread(extra)},
+                "shorter": sum(more < 0 for more in extra),
                 "longer": sum(whole[cell] is not None and gap[cell] > whole[cell] for cell in gap),
             }
     return found
@@ -783,12 +788,15 @@ def _clocks(document: dict) -> dict:
     }
 
 
-def _answer(ops: dict, mode: str, metrics: list[str]) -> dict:
+def _answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     """Return by metric the ops for which `mode` is a gain, a loss, the same, dependent on the size, or open.
 
     gain: faster somewhere and slower nowhere; loss: the reverse; depends: both; same: equivalent at each size;
-    partial: neither holds at each size because one has no verdict; open: none of these. free: a gain by each metric.
+    partial: neither holds at each size because one has no verdict; open: none of these. free: a gain by each metric;
+    undecided: those that are neither free nor, by any metric, a loss, dependent on the size or the same. few: that
+    nothing is shown slower in so few repeats is no sign that nothing is, and no op is called free.
     """
+    few = repeats < EQUIVALENT_MIN_N
     kinds = ("gain", "loss", "depends", "same", "partial", "open")
     found = {metric: {kind: [] for kind in kinds} for metric in metrics}
     for metric, by in found.items():
@@ -797,9 +805,11 @@ def _answer(ops: dict, mode: str, metrics: list[str]) -> dict:
             if row and row["pattern"] != "none":
                 by[_kind(row)].append(label)
     tested = [label for label in ops if any(label in of for by in found.values() for of in by.values())]
-    free = [label for label in tested if all(label in by["gain"] for by in found.values())]
+    free = [label for label in tested if not few and all(label in by["gain"] for by in found.values())]
     still = [label for label in tested if all(label in by["open"] for by in found.values())]
-    return {"by": found, "tested": tested, "free": free, "open": still}
+    lost = {label for by in found.values() for kind in ("loss", "depends", "same") for label in by[kind]}
+    undecided = [label for label in tested if label not in free and label not in lost]
+    return {"by": found, "tested": tested, "free": free, "open": still, "undecided": undecided, "few": few}
 
 
 def _kind(row: dict) -> str:
