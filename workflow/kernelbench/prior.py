@@ -1,7 +1,7 @@
 """Earlier work: its figures and claims, each as a rule on what a study of ours found, and the verdict.
 
-A rule selects rows by op, dtype, size (`each`: all but the mean over them), mode, baseline and metric, each a value or
-a list of values. What it expects is
+A rule selects rows by op, dtype, size, mode, baseline and metric, each a value or a list of values, or `each`: any (but
+not the mean over the sizes). What it expects is
 
 speedup  faster, slower or equivalent: the verdict that each row should have; an inconclusive one is open.
 published  a number, the speedup that was told: each interval holds it, and not 1 as well; one that does not hold it
@@ -12,6 +12,7 @@ unpaid   a number: of calls of which fewer than the whole interval do not earn b
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
          Or {of, fewer_than}: each count is below that of another mode of the cell.
 
+An interval that promises too much (of repeats in two peaks, or far off) is taken wider, by FAR at either end.
 With `times`, rows of speedups tell the times that they are of, too, and how long the first call took.
 
 The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are or agree in
@@ -25,6 +26,7 @@ import yaml
 
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
+from kernelbench.statistics import FAR
 from kernelbench.study import validate
 from kernelbench.words import ALL, FAR_NOTE, PEAKS_NOTE
 
@@ -56,8 +58,8 @@ def load(path: Path) -> dict:
 def judged(claims: list[dict], document: dict) -> dict[str, dict]:
     """Return by id {verdict, rows, unsupported}: what the study whose summary.json is `document` says to each claim.
 
-    rows: [{label, speedup, ci_low, ci_high, flagged, times or kind, calls, low or count, than, agrees}]; agrees: True,
-    PART, False or None (open). times, if the rule asks for them: {baseline, mode and, of calls, first_call}, each
+    rows: [{label, speedup, ci_low, ci_high, flagged, times or kind, calls, low or count, of, than, agrees}]; agrees:
+    True, PART, False or None (open). times, if the rule asks for them: {baseline, mode and, of calls, first_call}, each
     {estimate, ci_low, ci_high, unit}; than: the count of the other mode, if there is one. unsupported: why there are no
     rows, if the study has the mode and could not run it.
     """
@@ -113,13 +115,14 @@ def _values(given) -> list[str]:
 def _counted(rule: dict, row: dict, document: dict) -> dict | None:
     number = _number(rule, row)
     if "is" in rule["count"]:
-        return None if number is None else {"count": number, "agrees": number == rule["count"]["is"]}
+        agrees = number == rule["count"]["is"]
+        return None if number is None else {"count": number, "of": rule["count"]["of"], "agrees": agrees}
     cell = [row[name] for name in CELL] + [rule["count"]["fewer_than"]]
     others = [other for other in document["compilation"] if [other[name] for name in COUNTED] == cell]
     than = _number(rule, others[0]) if others else None
     if number is None or than is None:
         return None
-    return {"count": number, "than": than, "agrees": number < than}
+    return {"count": number, "of": rule["count"]["of"], "than": than, "agrees": number < than}
 
 
 def _number(rule: dict, row: dict) -> float | None:
@@ -139,11 +142,12 @@ def _paid(rule: dict, row: dict, document: dict) -> dict:
 def _compared(rule: dict, row: dict, document: dict) -> dict | None:
     if row["speedup"] is None:
         return None
+    # Of repeats in two peaks, or far off, an interval promises too much.
+    flagged = any(note in (row["reason"] or "") for note in (PEAKS_NOTE, FAR_NOTE))
     told = {
         **{key: row[key] for key in ("speedup", "ci_low", "ci_high")},
-        # Of repeats in two peaks, or far off, an interval promises too much.
-        "flagged": any(note in (row["reason"] or "") for note in (PEAKS_NOTE, FAR_NOTE)),
-        "agrees": _agrees(rule, row),
+        "flagged": flagged,
+        "agrees": _agrees(rule, row, FAR if flagged else 1),
     }
     return told | {"times": _times(row, document["summary"])} if "times" in rule else told
 
@@ -170,12 +174,12 @@ def _ms(time: dict) -> dict:
     return {**{key: time[key] and time[key] / 1000 for key in ("estimate", "ci_low", "ci_high")}, "unit": "ms"}
 
 
-def _agrees(rule: dict, row: dict) -> bool | str | None:
-    low, high = row["ci_low"], row["ci_high"]
+def _agrees(rule: dict, row: dict, wider: float) -> bool | str | None:
     if "speedup" in rule:
         return row["verdict"] == rule["speedup"] if row["verdict"] in DECIDED else None
-    if low is None:
+    if row["ci_low"] is None:
         return None
+    low, high = row["ci_low"] / wider, row["ci_high"] * wider
     if "published" in rule:
         holds = [low <= number <= high for number in (rule["published"], 1)]
         if holds[0]:
