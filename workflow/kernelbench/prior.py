@@ -12,7 +12,8 @@ unpaid   a number: of calls of which fewer than the whole interval do not earn b
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
          Or {of, fewer_than}: each count is below that of another mode of the cell.
 
-An interval that promises too much (of repeats in two peaks, or far off) is taken wider, by FAR at either end.
+An interval that promises too much (of repeats in two peaks, or far off) says no only if it does so when it is wider by
+FAR at either end; else the row is open.
 With `times`, rows of speedups tell the times that they are of, too, and how long the first call took.
 
 The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are or agree in
@@ -144,10 +145,13 @@ def _compared(rule: dict, row: dict, document: dict) -> dict | None:
         return None
     # Of repeats in two peaks, or far off, an interval promises too much.
     flagged = any(note in (row["reason"] or "") for note in (PEAKS_NOTE, FAR_NOTE))
+    agrees = _agrees(rule, row)
+    if flagged and agrees is False and _agrees(rule, row, FAR) is not False:
+        agrees = None
     told = {
         **{key: row[key] for key in ("speedup", "ci_low", "ci_high")},
         "flagged": flagged,
-        "agrees": _agrees(rule, row, FAR if flagged else 1),
+        "agrees": agrees,
     }
     return told | {"times": _times(row, document["summary"])} if "times" in rule else told
 
@@ -174,7 +178,7 @@ def _ms(time: dict) -> dict:
     return {**{key: time[key] and time[key] / 1000 for key in ("estimate", "ci_low", "ci_high")}, "unit": "ms"}
 
 
-def _agrees(rule: dict, row: dict, wider: float) -> bool | str | None:
+def _agrees(rule: dict, row: dict, wider: float = 1) -> bool | str | None:
     if "speedup" in rule:
         return row["verdict"] == rule["speedup"] if row["verdict"] in DECIDED else None
     if row["ci_low"] is None:
