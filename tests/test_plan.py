@@ -10,7 +10,7 @@ from rich.console import Console
 
 from kernelbench import plan as module
 from kernelbench.errors import InputError
-from kernelbench.plan import plan
+from kernelbench.plan import plan, recorded
 from kernelbench.study import Study
 
 MODES = {**TINY["modes"], "compile-dynamic": {"runner": "compile", "dynamic": True}}
@@ -31,7 +31,9 @@ def recordings(tmp_path):
 
 def record(directory, machine, rows):
     (directory / machine).mkdir(parents=True)
-    table = pd.DataFrame(rows, columns=["op", "mode", "seconds.wall"])
+    table = pd.DataFrame(
+        [(*row, *[None] * (4 - len(row))) for row in rows], columns=["op", "mode", "seconds.wall", "reason"]
+    )
     table.to_parquet(directory / machine / "jobs.parquet")
     return directory
 
@@ -83,6 +85,11 @@ def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, r
     lines = said(study, tmp_path, recordings)
     assert "compile 0 2 1.0 s 2 s cpu-test" in lines
     assert not any("h200" in line for line in lines)
+
+
+def test_what_was_not_asked_for_on_another_device_says_nothing_of_this_one(study, tmp_path):
+    rows = [("softmax", "eager", 2.0), ("softmax", "compile", 0.2, "needs cuda, this machine is cpu")]
+    assert recorded(record(tmp_path, "cpu-other", rows), "cpu-other").by_mode == {"eager": 2.0}
 
 
 def test_gpus_share_the_repeats(study, tmp_path, recordings):

@@ -52,12 +52,16 @@ def own(paths: list[Path]) -> Source:
 
 
 def recorded(directory: Path, machine: str) -> Source:
-    """Return the seconds of the study recorded for `machine` below `directory`, else of the first one there."""
+    """Return the seconds of the study recorded for `machine` below `directory`, else of the first one there.
+
+    Without those of a mode that was not asked for on that device: it took no time, and may be asked for on this one.
+    """
     tables = sorted(directory.glob("*/jobs.parquet"), key=lambda path: (path.parent.name != machine, path))
     if not tables:
         return source("nowhere", [])
-    jobs = pd.read_parquet(tables[0], columns=["op", "mode", "seconds.wall"])
-    return source(tables[0].parent.name, jobs.itertuples(index=False))
+    jobs = pd.read_parquet(tables[0], columns=["op", "mode", "seconds.wall", "reason"])
+    elsewhere = jobs.pop("reason").fillna("").str.contains(", this machine is ", regex=False)
+    return source(tables[0].parent.name, jobs[~elsewhere].itertuples(index=False))
 
 
 def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]:
