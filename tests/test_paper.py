@@ -609,6 +609,7 @@ def test_speedups_near_the_floor_are_set_beside_graph_time(document):
     text = section(render(document), "Limits")
     graph = "By graph time, which has no such floor but a warm L2 cache, 1 of their 1 speedups has another verdict"
     assert f"{graph}: `triton` at softmax" in text
+    assert "What is said of such cells elsewhere is by device time" in text
 
 
 def test_suspect_jobs_and_costs_in_words(document):
