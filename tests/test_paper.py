@@ -891,6 +891,15 @@ def test_what_is_shown_neither_faster_nor_slower_is_no_answer(document):
     assert words in section(render(document), "Conclusion")
 
 
+def test_that_p_values_take_no_account_of_added_repeats_is_said_where_a_note_may_say_so(document):
+    told = "Where repeats were added to a study, or measured again, its note says so"
+    document["study"]["note"] = "Two repeats were added."
+    text = render(document)
+    assert told in text and "Two repeats were added." in section(text, "What is measured")
+    del document["study"]["note"]
+    assert told not in render(document)
+
+
 def test_modes_that_differ_have_answers_of_their_own(document):
     document = six_modes(document)
     for row in rows(document, mode="compile-max-autotune", baseline="eager"):
@@ -929,6 +938,8 @@ def test_when_compiling_pays_back_is_said_by_metric_cell_and_op(document):
         in trial
     )
     assert "≥&nbsp;5,000 |" in text and "1,000 [900,&nbsp;1,100] |" in text and "| never |" in text
+    next(row for row in document["payback"] if row["kind"] == "after").update(calls=84000.0, low=0.0, high=190000.0)
+    assert "84,000, ≤&nbsp;190,000 |" in render(document)
     paid(document, softmax="never never never never never")
     assert "by latency never paid at any size" in section(render(document), "The published figures {")
 
@@ -1125,6 +1136,52 @@ def test_runtimes_off_the_stream_are_told_by_throughput(recorded, chain_study):
     of = {"metric": "throughput", "mode": "onnx", "baseline": "eager"}
     verdicts = [row["verdict"] for row in rows(chain_study, **of) if row["size"] != "all"]
     assert f"`onnx` is slower in {verdicts.count('slower')} of {len(verdicts)} cells" in bullet
+
+
+def test_what_no_study_could_run_of_an_earlier_claim_is_told_with_the_reason(recorded, chain_study):
+    missing = copy.deepcopy(chain_study)
+    row = "100×100 is slower with backend `cudagraphs` | 0.085 (16.4 to 192 µs) | h200-elementwise (here):"
+    assert f"{row} latency:" in render(recorded, missing)
+    fail(missing, "unsupported", "needs another package", mode="compile-cudagraphs")
+    assert f"{row} not run: needs another package | not tested |" in render(recorded, missing)
+
+
+def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(recorded, chain_study):
+    cells = [row for row in chain_study["summary"] if row["metric"] == "host" and row["mode"] in ("eager", "compile")]
+    times = {(row["op"], row["size"], row["mode"]): row["estimate"] for row in cells}
+    more = [time - times[op, size, "eager"] for (op, size, mode), time in times.items() if mode == "compile"]
+    fewer = f"{sum(each < 0 for each in more)} of {len(more)} cells, by up to {paper.value(-min(more))}&nbsp;µs."
+    told = "Where one call does the work of many, on the NVIDIA H200 (study `h200-elementwise`), it keeps the host for"
+    assert f"{told} less time than eager does in {fewer}" in section(render(recorded, chain_study), "Conclusion")
+    slow = copy.deepcopy(chain_study)
+    for row in rows(slow, metric="host", mode="compile"):
+        if row.get("estimate"):
+            row["estimate"] *= 100
+    assert "the work of many" not in render(recorded, slow)
+
+
+def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_itself_by(recorded, chain_study):
+    found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
+    assert "at 1024 and 4096, in `float32` where no dtype is named." in found
+    blocks = paper.plural(chain_study["jobs"]["blocks"], "block")
+    assert f"ran at the same time, on GPUs of their own, so that the study is {blocks} in time." in found
+    odd = copy.deepcopy(chain_study)
+    where = {"mode": CONTROL, "metric": "latency", "op": "matmul_softmax", "size": "100", "baseline": "eager"}
+    (row,) = rows(odd, **where)
+    row["verdict"] = "slower"
+    told = f"is eager by latency at `matmul_softmax` 100 ({paper.ci(row)}): there this metric decides nothing."
+    assert told in render(recorded, odd) and told not in found
+
+
+def test_only_on_a_gpu_is_it_told_where_no_graph_is_recorded(recorded, chain_study):
+    skipped = copy.deepcopy(chain_study)
+    for row in skipped["compilation"]:
+        if row["mode"] == "compile-reduce-overhead":
+            row["skips"] = 1
+    words = "PyTorch records no CUDA graph for `compile-reduce-overhead`"
+    assert words in render(recorded, skipped)
+    skipped["environment"].update(gpu=None, gpu_uuids=[])
+    assert words not in render(recorded, skipped)
 
 
 def test_a_mean_over_fewer_sizes_than_others_is_marked(recorded, chain_study):
