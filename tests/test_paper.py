@@ -1117,6 +1117,81 @@ def chain_study() -> dict:
     return summarize(RECORDED.parent / "h200-elementwise")[2]
 
 
+@pytest.fixture(scope="module")
+def recorded_modes() -> dict:
+    return summarize(RECORDED.parent / "h200-modes")[2]
+
+
+@pytest.fixture(scope="module")
+def recorded_dtypes() -> dict:
+    return summarize(RECORDED.parent / "h200-dtypes")[2]
+
+
+def test_a_study_of_many_modes_has_a_line_for_each(recorded, recorded_modes, chain_study):
+    text = render(recorded, recorded_modes)
+    assert "[@tbl-tally-h200-modes-local] has how often each mode is faster or slower, and for which" in text
+    assert "- tbl-tally-h200-modes-local" in text and "{#tbl-tally-h200-modes-local}" in text
+    found = section(text, "Other operations, models, modes and dtypes {")
+    bullet = next(line for line in found.splitlines() if line.startswith("- By device time"))
+    assert "`compile` is" in bullet and "`compile-static`" not in bullet
+    for mode in ("compile", "compile-iteration", "compile-auto-dynamic"):
+        of = {"mode": mode, "metric": "latency", "baseline": "eager"}
+        own = [row for row in recorded_modes["speedups"] if of.items() <= row.items() and row["size"] != "all"]
+        marks = {"faster": "↑", "slower": "↓", "equivalent": "=", "inconclusive": "?"}
+        count = {mark: sum(row["verdict"] == verdict for row in own) for verdict, mark in marks.items()}
+        low, high = (end(row["speedup"] for row in own) for end in (min, max))
+        ((_, _, cells, _, _, verdicts, span, *_),) = table_rows(found, f"| `{mode}` | ")
+        assert (cells, verdicts.split("&nbsp; ")) == (str(len(own)), [f"{n}{mark}" for mark, n in count.items() if n])
+        assert span == (paper.span(low, high) if len(own) > 1 else paper.value(high))
+    assert "tbl-tally-h200-elementwise-local}" not in render(recorded, chain_study)
+
+
+def test_of_two_cells_both_or_either_is_said(recorded, chain_study):
+    two = copy.deepcopy(chain_study)
+    without(two, mode="jit", size={"100", "65536", "1024", "1048576", "all"})
+    without(two, mode="jit", op="linear_relu")
+    for verdict, words in {
+        "faster": "faster in both cells, from",
+        "inconclusive": "not told apart in either cell,",
+    }.items():
+        for row in rows(two, mode="jit", baseline="eager", metric="device"):
+            row["verdict"] = verdict
+        assert f"`jit` is {words}" in section(render(recorded, two), "Other operations, models, modes and dtypes {")
+
+
+def test_dtypes_of_the_same_cells_share_a_clause_and_each_is_named(recorded, recorded_dtypes, chain_study):
+    found = section(render(recorded, recorded_dtypes), "Other operations, models, modes and dtypes {")
+    assert "measures matrix product in `float16`, `bfloat16`, `float32` and `tf32` at 1024 and 4096; `scaled" in found
+    assert "`scaled_matmul` in `float8` at 1024 and 4096;" in found and "and `transformer` in `float32` (batch" in found
+    assert "where no dtype is named" not in found
+
+
+def test_what_the_machines_own_study_answers_is_not_concluded_from_a_topic(recorded, recorded_modes, recorded_dtypes):
+    """In both, softmax at one size is faster, which the study of the machine knows to be slower at others."""
+    for topic, name in ((recorded_modes, "softmax"), (recorded_dtypes, "softmax in `float16`")):
+        fast = copy.deepcopy(topic)
+        for row in rows(fast, baseline="eager", mode="compile"):
+            row["verdict"] = "faster" if row["op"] in ("softmax", "transformer", "conv_wide") else "slower"
+        fast["causes"] = []
+        text = render(recorded, fast)
+        last = next(line for line in section(text, "Conclusion").splitlines() if line.startswith("Where there is more"))
+        assert last.replace("Where", "  Where") in text.split("# The question")[0]
+        assert name in section(text, "Other operations, models, modes and dtypes {") and f"{name} " not in last
+        assert (
+            "`transformer` at 128 and not" in last if topic is recorded_dtypes else "`conv_wide` at 128 and not" in last
+        )
+
+
+def test_what_few_repeats_may_miss_is_told_with_the_number_of_comparisons(recorded, recorded_modes):
+    cells = [row for row in rows(recorded_modes, baseline="eager", metric="latency") if row["size"] != "all"]
+    family = sum(bool(row["verdict"]) and row["mode"] != CONTROL for row in cells)
+    told = f"what is not told apart may differ in `h200-modes` (5 repeats, {family} speedups over eager)."
+    assert told in section(render(recorded, recorded_modes), "Limits")
+    many = copy.deepcopy(recorded_modes)
+    many["study"]["repeats"] = many["jobs"]["repeats"] = 10
+    assert "Corrected over so many speedups" not in render(recorded, many)
+
+
 def test_fusion_is_told_by_launches_and_by_the_share_of_the_copy(recorded, chain_study):
     found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
     cell = {"op": "elementwise_chain", "size": "20971520"}
@@ -1162,7 +1237,7 @@ def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(recorded, ch
 
 def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_itself_by(recorded, chain_study):
     found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
-    assert "at 1024 and 4096, in `float32` where no dtype is named." in found
+    assert "at 1024 and 4096, in `float32`." in found
     blocks = paper.plural(chain_study["jobs"]["blocks"], "block")
     assert f"ran at the same time, on GPUs of their own, so that the study is {blocks} in time." in found
     odd = copy.deepcopy(chain_study)

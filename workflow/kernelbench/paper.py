@@ -39,7 +39,11 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
             protocol_studies=_named(by_kind["protocol"]),
             kernel_studies=_named(by_kind["kernels"]),
             topics=[
-                {**topic, "name": f"{topic['title']} (study `{topic['label']}`)"}
+                {
+                    **topic,
+                    "name": f"{topic['title']} (study `{topic['label']}`)",
+                    "beyond": _beyond(topic, by_kind["machine"], published["mode"]),
+                }
                 for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
             ],
             published=published,
@@ -88,6 +92,20 @@ def typeset(text: Path, defaults: Path, output: Path) -> None:
         typst.compile(source, output=output, root=ROOT, ignore_system_fonts=True)
     except typst.TypstError as error:
         raise InputError(f"{source}: typst: {str(error).splitlines()[0]}") from None
+
+
+def _beyond(topic: dict, machines: list[dict], mode: str) -> dict:
+    """Return the topic's answer for `mode` without the ops that its machine's own study, at more sizes, answers for."""
+    known = {
+        (op["op"], op["dtype"])
+        for machine in machines
+        if machine["title"] == topic["title"]
+        for op in machine["ops"].values()
+    }
+    own = {label for label, op in topic["ops"].items() if (op["op"], op["dtype"]) not in known}
+    answer = topic["answers"][mode]
+    kept = {kind: [label for label in answer[kind] if label in own] for kind in ("tested", "free", "undecided")}
+    return {**kept, "few": answer["few"]}
 
 
 def _named(machines: list[dict]) -> list[dict]:
