@@ -1131,7 +1131,7 @@ def test_a_study_of_many_modes_has_a_line_for_each(recorded, recorded_modes, cha
     text = render(recorded, recorded_modes)
     assert "[@tbl-tally-h200-modes-local] has how often each mode is faster or slower, and for which" in text
     assert "- tbl-tally-h200-modes-local" in text and "{#tbl-tally-h200-modes-local}" in text
-    found = section(text, "Other operations, models, modes and dtypes {")
+    found = section(text, "Other operations, models, modes and dtypes {").split("{#tbl-tally")[0]
     bullet = next(line for line in found.splitlines() if line.startswith("- By device time"))
     assert "`compile` is" in bullet and "`compile-static`" not in bullet
     for mode in ("compile", "compile-iteration", "compile-auto-dynamic"):
@@ -1144,6 +1144,43 @@ def test_a_study_of_many_modes_has_a_line_for_each(recorded, recorded_modes, cha
         assert (cells, verdicts.split("&nbsp; ")) == (str(len(own)), [f"{n}{mark}" for mark, n in count.items() if n])
         assert span == (paper.span(low, high) if len(own) > 1 else paper.value(high))
     assert "tbl-tally-h200-elementwise-local}" not in render(recorded, chain_study)
+
+
+def test_modes_of_the_compiler_are_set_beside_its_default(recorded, recorded_modes):
+    text = section(render(recorded, recorded_modes), "Other operations, models, modes and dtypes {")
+    table = text.split("not decide it. {#tbl-tally")[1].split("{#tbl-beside")[0]
+    assert not table_rows(table, "| `compile` |", "| `eager") and "[@tbl-beside-h200-modes-local] compares them" in text
+    mode, marks = "compile-dynamic", {"faster": "↑", "slower": "↓", "equivalent": "=", "inconclusive": "?"}
+    ((_, _, cells, device, _, causes, _, _, first, span, _),) = table_rows(table, f"| `{mode}` | ")
+    for metric, found in {"device": device, "first_call": first}.items():
+        of = {"mode": mode, "metric": metric, "baseline": "compile"}
+        own = [row for row in recorded_modes["speedups"] if of.items() <= row.items() and row["size"] != "all"]
+        count = {mark: sum(row["verdict"] == verdict for row in own) for verdict, mark in marks.items()}
+        assert (cells, found.split("&nbsp; ")) == (str(len(own)), [f"{n}{mark}" for mark, n in count.items() if n])
+    assert span == paper.span(*(end(row["speedup"] for row in own) for end in (min, max)))
+    of = {"mode": mode, "metric": "device", "baseline": "compile", "cause": "kernel"}
+    kernels = [row for row in recorded_modes["causes"] if of.items() <= row.items()]
+    assert causes == f"kernel {len(kernels)}"
+    (most,) = (row["evidence"] for row in kernels if row["op"] == "layer_norm")
+    told = "The kernels of `compile` and of `compile-dynamic` where that loses most, layer normalization 1024: "
+    assert f"{told}{most}." in text.replace("\\_&#8203;", "_")
+    alone = copy.deepcopy(recorded_modes)
+    alone["study"]["baselines"] = ["eager"]
+    assert "tbl-beside-h200-modes-local}" not in render(recorded, alone)
+    alone = copy.deepcopy(recorded_modes)
+    alone["causes"] = []
+    assert told not in render(recorded, alone) and "put down to ([@sec-causes]), and in" not in render(recorded, alone)
+
+
+def test_a_dtype_that_gains_by_what_another_loses_by_is_told(recorded, recorded_dtypes):
+    told = (
+        "By device time, `compile` is faster in `float32` and `tf32` and slower in `float16` and `bfloat16` at softmax"
+    )
+    assert f"{told} 16384." in render(recorded, recorded_dtypes)
+    alike = copy.deepcopy(recorded_dtypes)
+    for row in rows(alike, mode="compile", baseline="eager", metric="device", size="16384"):
+        row["verdict"] = "slower"
+    assert "`compile` is faster in `" not in render(recorded, alike)
 
 
 def test_of_two_cells_both_or_either_is_said(recorded, chain_study):

@@ -6,14 +6,16 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import yaml
 from records import row, small_study, tables, write_records
 
-from kernelbench import promote
+from kernelbench import promote, restore
 from kernelbench.collect import FLAGS, collect
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
-from kernelbench.study import Study
+from kernelbench.study import RECORDED, Study
 from kernelbench.summarize import write_csv
 
 
@@ -336,6 +338,53 @@ def test_promote_refuses_what_no_commit_measured_and_what_went_wrong(study, tmp_
     with pytest.raises(InputError, match=message):
         promote.promote(results, tmp_path / "recorded")
     assert not (tmp_path / "recorded").exists()
+
+
+def test_records_restored_from_a_study_are_those_that_it_was_collected_from(study, tmp_path):
+    """Among them jobs that are unsupported, that were killed and that ended with a number."""
+
+    def change(job, entry):
+        entry["process"] = {"start": "warm", "end": "exited", "code": 0, "left": []}
+        if (job.mode, job.repeat) == ("compile", 1):
+            fail("crashed", "killed by SIGKILL", {1})(job, entry)
+            entry["process"] |= {"end": "killed", "code": "SIGKILL"}
+
+    results = finished(study, tmp_path / study.machine, committed_digest(), change)
+    before = {job.path: record.read(results / job.path) for job in study.jobs}
+    shutil.rmtree(results / "records")
+    assert restore.restore(results, tmp_path) == (results, len(study.jobs))
+    assert {path: record.read(results / path) for path in before} == before
+
+
+def test_restore_refuses_what_is_no_study_and_what_would_be_lost(study, tmp_path):
+    results = finished(study, tmp_path / study.machine, committed_digest())
+    with pytest.raises(InputError, match=r"records: is there already; move it away to restore those of"):
+        restore.restore(results, tmp_path)
+    (results / "jobs.parquet").unlink()
+    with pytest.raises(InputError, match=r"jobs\.parquet missing; allowed: results/recorded/<name>"):
+        restore.restore(results, tmp_path)
+    with pytest.raises(InputError, match=r"study\.yaml, samples\.parquet, jobs\.parquet missing"):
+        restore.restore(tmp_path / "none", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["h200-modes", "h200-models", "cpu-amd-epyc-models"])
+def test_a_recorded_study_is_collected_from_its_restored_records_as_it_was(name, tmp_path):
+    recorded = RECORDED / name
+    directory, _ = restore.restore(recorded, tmp_path)
+    study = Study(yaml.safe_load((recorded / "study.yaml").read_text(encoding="utf-8")), here=False)
+    samples, jobs, environment = collect(study, directory)
+    for table, file in ((samples, "samples.parquet"), (jobs, "jobs.parquet")):
+        known = pd.read_parquet(recorded / file)
+        table.to_parquet(tmp_path / file)
+        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / file), known, check_exact=True, check_like=True)
+    known = json.loads((recorded / "environment.json").read_text())
+    assert environment == {key: value for key, value in known.items() if key != "commit"}
+
+
+def test_records_of_another_version_are_not_restored(tmp_path):
+    with pytest.raises(InputError, match="version: 2 is not 3, the one that this checkout reads"):
+        restore.restore(RECORDED / "h200-start", tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_drift_of_samples_is_told_by_mode_and_timer(study, tmp_path):

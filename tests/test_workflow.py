@@ -13,6 +13,7 @@ import pypdf
 import pytest
 from checkout import ROOT, TINY, Checkout
 
+from kernelbench import restore
 from kernelbench.paper import NBSP, ci
 
 pytestmark = pytest.mark.slow
@@ -147,6 +148,24 @@ def test_records_from_before_repeats_were_bundled_stay(grown):
     assert grown.planned() == []
 
 
+def test_a_recorded_study_grows_from_restored_records(grown, tmp_path):
+    results, recorded = grown.path / RESULTS, grown.path / "results" / "recorded" / "mine"
+    recorded.mkdir(parents=True)
+    for name in restore.FILES:
+        shutil.copyfile(results / name, recorded / name)
+    before, kept = grown.records(), tmp_path / "records"
+    (results / "records").rename(kept)
+    command = [sys.executable, "workflow/scripts/restore.py", "results/recorded/mine"]
+    done = subprocess.run(command, cwd=grown.path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{RESULTS}: {len(before)} records of results/recorded/mine"
+    assert grown.planned() == []
+    grown.configure({**TINY, "repeats": 3})
+    assert grown.planned() and all("/2.json" in path for path in grown.planned())
+    shutil.rmtree(results / "records")
+    shutil.rmtree(recorded)
+    kept.rename(results / "records")
+
+
 def test_one_job_can_be_measured_by_hand(tmp_path):
     checkout = Checkout(tmp_path / "clone", TINY)
     command = [sys.executable, "workflow/scripts/measure.py", "--op", "softmax", "--size", "128", "--mode", "eager"]
@@ -173,6 +192,7 @@ def test_one_job_can_be_measured_by_hand(tmp_path):
         ("promote.py results/none", "results/none: no such directory; allowed: results/<machine>"),
         ("promote.py results/recorded/h200", "is the recorded study itself"),
         ("promote.py results/recorded/h200 --name ../x", "--name: ../x is not allowed"),
+        ("restore.py results/none", "results/none: study.yaml, samples.parquet, jobs.parquet missing; allowed:"),
         ("summarize.py --data none --output none", "none/study.yaml: No such file or directory"),
         ("collect.py --study README.md --results none", "README.md: not valid YAML"),
     ],

@@ -9,6 +9,7 @@ import copy
 import math
 import re
 import statistics
+from collections import Counter
 
 from kernelbench import prior
 from kernelbench.statistics import EQUIVALENT_MIN_N, t_quantile
@@ -76,6 +77,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "ops": ops,
         "overall": (overall := {m: _overall(document, baseline, m) for m in metrics}),
         "family": max(sum(row["cells"] for row in by.values()) for by in overall.values()),
+        "beside": _beside(document, compiled, metrics) if compiled in study["baselines"] else {},
         "untimed": _untimed(document, baseline, metrics),
         "ceilings": _ceilings(document),
         "control": _control(document, metrics),
@@ -366,6 +368,32 @@ def _overall(document: dict, baseline: str, metric: str) -> dict:
             "worst": min(own, key=lambda row: row["speedup"]),
         }
     return {mode: found[mode] for mode in document["study"]["modes"] if mode in found}
+
+
+def _beside(document: dict, compiled: str, metrics: list[str]) -> dict:
+    """Return by mode of torch.compile how it compares with `compiled`: {metric: as in `_overall`, causes, kernels}.
+
+    causes: by what its differences in the first metric come about, in how many cells; kernels: the evidence of the cell
+    that is slowest beside `compiled`, None where that is put down to no kernel.
+    """
+    modes = document["study"]["modes"]
+    found = {mode: {} for mode, entry in modes.items() if entry["runner"] == "compile" and mode != compiled}
+    for metric in (*metrics, "first_call"):
+        for mode, row in _overall(document, compiled, metric).items():
+            if mode in found:
+                found[mode][metric] = row
+    for mode, own in found.items():
+        causes = [row for row in document["causes"] if (row["mode"], row["baseline"]) == (mode, compiled)]
+        causes = [row for row in causes if row["metric"] == metrics[0]]
+        worst = own.get(metrics[0], {}).get("worst")
+        own["causes"] = dict(Counter(row["cause"] for row in causes))
+        evident = [r["evidence"] for r in causes if r["cause"] == "kernel" and worst and _same_cell(r, worst)]
+        own["kernels"] = evident[0] if evident and worst["verdict"] == "slower" else None
+    return {mode: own for mode, own in found.items() if metrics[0] in own}
+
+
+def _same_cell(row: dict, other: dict) -> bool:
+    return all(row[key] == other[key] for key in ("op", "dtype", "size"))
 
 
 def _untimed(document: dict, baseline: str, metrics: list[str]) -> dict:
