@@ -373,8 +373,8 @@ def _overall(document: dict, baseline: str, metric: str) -> dict:
 def _beside(document: dict, compiled: str, metrics: list[str]) -> dict:
     """Return by mode of torch.compile how it compares with `compiled`: {metric: as in `_overall`, causes, kernels}.
 
-    causes: by what its differences in the first metric come about, in how many cells; kernels: the evidence of the cell
-    that is slowest beside `compiled`, None where that is put down to no kernel.
+    causes: by metric what the differences come about by, in how many cells; kernels: the evidence of the cell that is
+    slowest beside `compiled` in the first metric, None where that is put down to no kernel.
     """
     modes = document["study"]["modes"]
     found = {mode: {} for mode, entry in modes.items() if entry["runner"] == "compile" and mode != compiled}
@@ -384,16 +384,12 @@ def _beside(document: dict, compiled: str, metrics: list[str]) -> dict:
                 found[mode][metric] = row
     for mode, own in found.items():
         causes = [row for row in document["causes"] if (row["mode"], row["baseline"]) == (mode, compiled)]
-        causes = [row for row in causes if row["metric"] == metrics[0]]
+        own["causes"] = {m: dict(Counter(row["cause"] for row in causes if row["metric"] == m)) for m in metrics}
         worst = own.get(metrics[0], {}).get("worst")
-        own["causes"] = dict(Counter(row["cause"] for row in causes))
-        evident = [r["evidence"] for r in causes if r["cause"] == "kernel" and worst and _same_cell(r, worst)]
+        evident = [row for row in causes if worst and row["cause"] == "kernel" and row["metric"] == metrics[0]]
+        evident = [row["evidence"] for row in evident if all(row[k] == worst[k] for k in ("op", "dtype", "size"))]
         own["kernels"] = evident[0] if evident and worst["verdict"] == "slower" else None
     return {mode: own for mode, own in found.items() if metrics[0] in own}
-
-
-def _same_cell(row: dict, other: dict) -> bool:
-    return all(row[key] == other[key] for key in ("op", "dtype", "size"))
 
 
 def _untimed(document: dict, baseline: str, metrics: list[str]) -> dict:
@@ -619,11 +615,16 @@ def _payback(document: dict, ops: dict, mode: str) -> dict:
     """Return by metric when `mode` has paid for its first call.
 
     {rows: those of summary.json with their label; after, open, never: how many of each kind; low, high: the least and
-    the greatest number of calls of those that pay back, None where there is none}.
+    the greatest number of calls of those that pay back, None where there is none}. What nothing, or the clock alone,
+    explains is no saving: it stays open.
     """
-    found = {}
+    found, baseline = {}, document["study"]["baselines"][0]
+    idle = [r for r in document["causes"] if (r["mode"], r["baseline"]) == (mode, baseline)]
+    idle = {(r["op"], r["dtype"], r["size"], r["metric"]) for r in idle if r["cause"] in (CLOCKS, UNEXPLAINED)}
     for row in document["payback"]:
         label = _label(document, row)
+        if (row["op"], row["dtype"], row["size"], row["metric"]) in idle and row["metric"] == "device":
+            row = {**row, "kind": "open" if row["kind"] == "after" else row["kind"]}
         if row["mode"] == mode and mode in ops.get(label, {"modes": ()})["modes"]:
             found.setdefault(row["metric"], []).append({**row, "label": label})
     counted = {}

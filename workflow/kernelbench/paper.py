@@ -42,7 +42,7 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
                 {
                     **topic,
                     "name": f"{topic['title']} (study `{topic['label']}`)",
-                    "beyond": _beyond(topic, by_kind["machine"], published["mode"]),
+                    "beyond": _beyond(topic, by_kind["machine"]),
                 }
                 for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
             ],
@@ -94,18 +94,22 @@ def typeset(text: Path, defaults: Path, output: Path) -> None:
         raise InputError(f"{source}: typst: {str(error).splitlines()[0]}") from None
 
 
-def _beyond(topic: dict, machines: list[dict], mode: str) -> dict:
-    """Return the topic's answer for `mode` without the ops that its machine's own study, at more sizes, answers for."""
-    known = {
-        (op["op"], op["dtype"])
-        for machine in machines
-        if machine["title"] == topic["title"]
-        for op in machine["ops"].values()
-    }
-    own = {label for label, op in topic["ops"].items() if (op["op"], op["dtype"]) not in known}
-    answer = topic["answers"][mode]
-    kept = {kind: [label for label in answer[kind] if label in own] for kind in ("tested", "free", "undecided")}
-    return {**kept, "few": answer["few"]}
+def _beyond(topic: dict, machines: list[dict]) -> dict:
+    """Return the topic's answers without the ops that its machine's own study, at more sizes, has one for.
+
+    known: the label of that study where there are such ops, else None.
+    """
+    own, known = set(topic["ops"]), None
+    for machine in machines:
+        there = {(op["op"], op["dtype"]) for op in machine["ops"].values()}
+        again = {label for label, op in topic["ops"].items() if (op["op"], op["dtype"]) in there}
+        if machine["title"] == topic["title"] and again:
+            own, known = own - again, machine["label"]
+    found = {}
+    for mode, answer in topic["answers"].items():
+        kept = {kind: [label for label in answer[kind] if label in own] for kind in ("tested", "free", "undecided")}
+        found[mode] = {**kept, "few": answer["few"], "known": known}
+    return found
 
 
 def _named(machines: list[dict]) -> list[dict]:
