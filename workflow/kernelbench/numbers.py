@@ -567,8 +567,9 @@ def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
     """Return by mode what a call takes on the host, as medians over cells in µs.
 
     By the timer `host`, the time until the call returns; in a study without it the residual latency - device.
-    excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: in
-    how many of the cells it is below the baseline's; longer: in how many it exceeds the baseline's whole latency.
+    excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: by
+    how much it is below the baseline's in the cells where it is shown to be; longer: in how many it exceeds the
+    baseline's whole latency.
     """
     if metrics != list(TIMES):
         return {}
@@ -582,16 +583,22 @@ def _host(ops: dict, baseline: str, metrics: list[str]) -> dict:
                     gaps.setdefault(mode, {})[label, size] = latency - device if host is None else host
     found = {}
     for mode, gap in gaps.items():
-        extra = [gap[cell] - gaps[baseline][cell] for cell in gap if cell in gaps.get(baseline, {})]
+        extra = {cell: gap[cell] - gaps[baseline][cell] for cell in gap if cell in gaps.get(baseline, {})}
         if extra:
+            sooner = [-more for (label, size), more in extra.items() if size in _sooner(ops[label], mode)]
             whole = {cell: ops[cell[0]]["estimates"][baseline]["latency"][cell[1]]["estimate"] for cell in gap}
             found[mode] = {
                 **_spread(gap.values()),
-                "excess": {**_spread(extra)},
-                "shorter": sum(more < 0 for more in extra),
+                "excess": {**_spread(extra.values())},
+                "shorter": sooner,
                 "longer": sum(whole[cell] is not None and gap[cell] > whole[cell] for cell in gap),
             }
     return found
+
+
+def _sooner(op: dict, mode: str) -> list[str]:
+    """Return the sizes at which the host is shown to be done with a call of `mode` sooner."""
+    return op["modes"].get(mode, {}).get("host", {"faster": []})["faster"]
 
 
 def _spread(values) -> dict:
