@@ -626,11 +626,11 @@ def _payback(document: dict, ops: dict, mode: str) -> dict:
     explains is no saving: it stays open.
     """
     found, baseline = {}, document["study"]["baselines"][0]
-    idle = [r for r in document["causes"] if (r["mode"], r["baseline"]) == (mode, baseline)]
-    idle = {(r["op"], r["dtype"], r["size"], r["metric"]) for r in idle if r["cause"] in (CLOCKS, UNEXPLAINED)}
+    unearned = [r for r in document["causes"] if (r["mode"], r["baseline"]) == (mode, baseline)]
+    unearned = {(r["op"], r["dtype"], r["size"], r["metric"]) for r in unearned if r["cause"] in (CLOCKS, UNEXPLAINED)}
     for row in document["payback"]:
         label = _label(document, row)
-        if (row["op"], row["dtype"], row["size"], row["metric"]) in idle and row["metric"] == "device":
+        if (row["op"], row["dtype"], row["size"], row["metric"]) in unearned and row["metric"] == "device":
             row = {**row, "kind": "open" if row["kind"] == "after" else row["kind"]}
         if row["mode"] == mode and mode in ops.get(label, {"modes": ()})["modes"]:
             found.setdefault(row["metric"], []).append({**row, "label": label})
