@@ -3,7 +3,7 @@
 import pytest
 from records import kernel_study, tables, write_records
 
-from kernelbench.numbers import _met
+from kernelbench.numbers.topics import _met
 from kernelbench.study import Study
 
 HOST = {"eager": 8.0, "triton": 10.0}

@@ -16,6 +16,12 @@ localrules:
     typeset_local_paper,
 
 
+numbers_code = [
+    *expand("workflow/kernelbench/{module}.py", module=["claims", "prior", "words"]),
+    *sorted(map(str, Path("workflow/kernelbench/numbers").glob("*.py"))),
+]
+
+
 # Simulate how often the intervals hold the truth.
 rule simulate_coverage:
     input:
@@ -37,7 +43,7 @@ rule write_numbers:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
         claims="paper/claims.yaml",
-        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers", "prior", "words"]),
+        code=numbers_code,
     output:
         "results/{machine}/numbers.json",
     log:
@@ -56,7 +62,7 @@ use rule write_numbers as write_numbers_recorded with:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
         claims="paper/claims.yaml",
-        code=expand("workflow/kernelbench/{module}.py", module=["claims", "numbers", "prior", "words"]),
+        code=numbers_code,
         again=lambda wildcards: (
             f"results/rebuilt/{wildcards.recorded}/again.json"
             if f"{wildcards.recorded}-{AGAIN}" in study.recorded

@@ -1,0 +1,181 @@
+"""What speaks for and against the data: the A/A arm, clocks, spread, peaks, the timers' floors, suspect jobs."""
+
+import math
+import statistics
+
+from kernelbench.numbers.select import label_of, speedups
+from kernelbench.numbers.tables import floor_of
+from kernelbench.statistics import t_quantile
+from kernelbench.study import CONTROL, TWIN
+from kernelbench.words import ALL, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, PEAKS_NOTE
+
+# So many times as long as at the sizes beside it is nothing that the size explains: twice to four times is.
+ANOMALY = 4
+# A cell is unsteady where it spreads this many times as much between repeats as its mode does in the median.
+UNSTEADY_FACTOR = 5
+
+
+def control(document: dict, metrics: list[str]) -> dict:
+    """Return for each metric the A/A arm: cells, how many are significant, 95th percentile and most of its deviation.
+
+    most: {deviation, label, size} of the cell that deviates most.
+    """
+    found = {}
+    for metric in metrics:
+        rows = speedups(document, mode=CONTROL, baseline=TWIN, metric=metric)
+        cells = [row for row in rows if row["size"] != ALL and row["p"] is not None]
+        if cells:
+            found[metric] = {
+                "nominal": sum(row["p"] < 0.05 for row in cells),
+                "significant": sum(row["p_holm"] < 0.05 for row in cells),
+                **document["control"][metric],
+                "most": _most(document, cells),
+                "cells": len(cells),
+                "delta": cells[0]["delta"],
+            }
+    return found
+
+
+def control_apart(document: dict) -> list[dict]:
+    """Return the rows of the A/A arm, by any metric, whose verdict tells eager apart from itself."""
+    rows = [row for row in speedups(document, mode=CONTROL, baseline=TWIN) if row["size"] != ALL]
+    told = [row for row in rows if row["verdict"] in ("faster", "slower")]
+    return [{**row, "label": label_of(document, row)} for row in told]
+
+
+def _most(document: dict, cells: list[dict]) -> dict:
+    row = max(cells, key=lambda row: abs(math.log(row["speedup"])))
+    return {
+        "deviation": math.expm1(abs(math.log(row["speedup"]))),
+        "label": label_of(document, row),
+        "size": row["size"],
+    }
+
+
+def peaks(document: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return by metric how many speedups over the baseline have repeats in two peaks or far off; nothing else."""
+    found = {}
+    for metric in metrics:
+        rows = [row for row in speedups(document, baseline=baseline, metric=metric) if row["size"] != ALL and row["n"]]
+        flagged = [row for row in rows if PEAKS_NOTE in row["reason"] or FAR_NOTE in row["reason"]]
+        if flagged:
+            found[metric] = {"flagged": len(flagged), "of": len(rows)}
+    return found
+
+
+def exact(document: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return {of, disagree}: over how many speedups there is an exact interval, and where it says otherwise."""
+    rows = [row for metric in metrics for row in speedups(document, baseline=baseline, metric=metric)]
+    rows = [
+        {**row, "label": label_of(document, row)} for row in rows if row["size"] != ALL and row["hl_low"] is not None
+    ]
+    return {"of": len(rows), "disagree": [row for row in rows if EXACT_NOTE in row["reason"]]}
+
+
+def noise(ops: dict, metrics: list[str]) -> dict:
+    """Return by mode and metric how far a time spreads between repeats: {cells, median, high, label, size, unsteady}.
+
+    The spread is the standard deviation of the logarithm, from the interval that was made of it. high: the greatest,
+    in the cell (label, size); unsteady: {label: sizes} beyond UNSTEADY_FACTOR times the median.
+    """
+    found = {}
+    for label, op in ops.items():
+        for mode, by_metric in op["estimates"].items():
+            for metric in metrics:
+                for size, row in by_metric.get(metric, {}).items():
+                    if row["ci_low"] is not None and row["n"] > 1:
+                        half = math.log(row["ci_high"] / row["ci_low"]) / 2
+                        spread = half * math.sqrt(row["n"]) / float(t_quantile(row["n"] - 1))
+                        found.setdefault(mode, {}).setdefault(metric, {})[label, size] = spread
+    return {mode: {m: _unsteady(cells) for m, cells in by.items()} for mode, by in found.items()}
+
+
+def _unsteady(spreads: dict) -> dict:
+    middle, unsteady = statistics.median(spreads.values()), {}
+    for (label, size), spread in spreads.items():
+        if spread > UNSTEADY_FACTOR * middle > 0:
+            unsteady.setdefault(label, []).append(size)
+    label, size = max(spreads, key=spreads.get)
+    high = spreads[label, size]
+    return {"cells": len(spreads), "median": middle, "high": high, "label": label, "size": size, "unsteady": unsteady}
+
+
+def anomalies(ops: dict, modes: dict) -> list[dict]:
+    """Return {label, mode, size, time (µs), times} where a library takes many times as long as at both sizes beside it.
+
+    times: how many times as long as at the slower of the two, by device time; ANOMALY at least.
+    """
+    found = []
+    for label, op in ops.items():
+        for mode in (mode for mode, entry in modes.items() if entry["runner"] == "library"):
+            taken = op["estimates"].get(mode, {}).get("device", {})
+            sizes = [size for size in op["sizes"] if size in taken and taken[size]["estimate"]]
+            times = [taken[size]["estimate"] for size in sizes]
+            for before, here, after, size in zip(times, times[1:], times[2:], sizes[1:], strict=False):
+                if here >= ANOMALY * max(before, after):
+                    own = {"time": here, "times": here / max(before, after)}
+                    found.append({"label": label, "mode": mode, "size": size, **own})
+    return found
+
+
+def clocks(document: dict) -> dict:
+    """Return {single, many}: the cells whose SM clock was lower than the GPU's highest by more than δ of device time.
+
+    As the timers of single calls ended and as those of many calls back to back did; a cell: {label, size, low, high}.
+    """
+    delta = document["study"]["equivalence"].get("device", document["study"]["equivalence"]["default"])
+    cells = document["jobs"]["clocks"]
+    top = max((cell["single"]["high"] for cell in cells), default=0)
+    return {
+        name: [
+            {"label": label_of(document, cell), "size": cell["size"], **cell[name]}
+            for cell in cells
+            if cell[name]["low"] < (1 - delta) * top
+        ]
+        for name in ("single", "many")
+    }
+
+
+def near_floor(document: dict) -> dict:
+    """Return how many device times are shorter than `factor` times their timer's floor, of how many, and the floors.
+
+    low, high: the least and the greatest of the floors of these times in µs, None where there is no such time; graph:
+    of the speedups over the baseline of such times that graph time has as well, {of, changed}: those with another
+    verdict by it, [{mode, label, size, device, graph}], each a row of the speedups, those that change most first.
+    """
+    rows = [row for row in document["summary"] if row["metric"] == "device" and row["estimate"] is not None]
+    floors = [floor for row in rows if (floor := floor_of(row)) is not None]
+    short = {(row["op"], row["dtype"], row["size"], row["mode"]) for row in rows if floor_of(row) is not None}
+    return {
+        "graph": _by_graph(document, short),
+        "cells": len(floors),
+        "of": len(rows),
+        "factor": FLOOR_FACTOR,
+        "low": min(floors, default=None),
+        "high": max(floors, default=None),
+    }
+
+
+def _by_graph(document: dict, short: set[tuple]) -> dict:
+    """Return {of, changed} of the speedups over the baseline at the given (op, dtype, size, mode): see near_floor."""
+    by = {}
+    for row in speedups(document, baseline=document["study"]["baselines"][0]):
+        key = (row["op"], row["dtype"], row["size"], row["mode"])
+        if key in short and row["metric"] in ("device", "graph") and row["verdict"]:
+            by.setdefault(key, {})[row["metric"]] = row
+    both = [pair for pair in by.values() if len(pair) == 2]
+    turned = [pair for pair in both if pair["device"]["verdict"] != pair["graph"]["verdict"]]
+    turned.sort(key=lambda pair: -abs(math.log(pair["graph"]["speedup"] / pair["device"]["speedup"])))
+    names = [
+        {k: pair["device"][k] for k in ("mode", "size")} | {"label": label_of(document, pair["device"])}
+        for pair in turned
+    ]
+    return {"of": len(both), "changed": [name | pair for name, pair in zip(names, turned, strict=True)]}
+
+
+def suspects(document: dict) -> dict | None:
+    """Return what summary.json has of suspect jobs, with the labels of the ops; None where the records do not say."""
+    suspects = document["jobs"]["suspects"]
+    for kind in suspects["kinds"].values() if suspects else ():
+        kind["cells"] = [{**cell, "label": label_of(document, cell)} for cell in kind["cells"]]
+    return suspects

@@ -1,0 +1,133 @@
+"""What it costs: the jobs, a first call and when it has paid for itself, the host's part of each call."""
+
+from kernelbench.numbers.select import TIMES, label_of, spread
+from kernelbench.study import CONTROL
+from kernelbench.words import ALL, CLOCKS, UNEXPLAINED
+
+
+def jobs(document: dict) -> dict:
+    """Return how many jobs, repeats and compared cells there are, and the minutes that the jobs took together."""
+    cells = {(row["op"], row["dtype"], row["size"]) for row in document["speedups"] if row["size"] != ALL}
+    return {
+        "count": document["environment"]["jobs"],
+        "minutes": document["environment"]["job_seconds"] / 60,
+        "repeats": document["study"]["repeats"],
+        "cells": len(cells),
+    }
+
+
+def costs(document: dict) -> dict:
+    """Return {modes, minutes}: what the jobs of each mode cost, in the study's order, and of all the minutes by part.
+
+    Empty where the records do not say.
+    """
+    costs = document["jobs"]["costs"]
+    modes = {mode: costs[mode] for mode in document["study"]["modes"] if mode in costs}
+    parts = next(iter(modes.values()))["minutes"] if modes else ()
+    minutes = {part: sum(of["minutes"][part] for of in modes.values()) for part in parts}
+    return {"modes": modes, "minutes": minutes} if modes else {}
+
+
+def first_call(ops: dict) -> dict:
+    """Return by mode the first call in s: median, least and greatest over the cells."""
+    found = {}
+    for op in ops.values():
+        for mode, by_metric in op["estimates"].items():
+            rows = by_metric.get("first_call", {}).values()
+            times = [row["estimate"] for row in rows if row["estimate"] is not None]
+            if times and mode != CONTROL:
+                found.setdefault(mode, []).extend(times)
+    return {mode: spread(times) for mode, times in found.items()}
+
+
+def payback(document: dict, ops: dict, mode: str) -> dict:
+    """Return by metric when `mode` has paid for its first call.
+
+    {rows: those of summary.json with their label; after, open, never: how many of each kind; low, high: the least and
+    the greatest number of calls of those that pay back, None where there is none}. What nothing, or the clock alone,
+    explains is no saving: it stays open.
+    """
+    found, baseline = {}, document["study"]["baselines"][0]
+    unearned = [r for r in document["causes"] if (r["mode"], r["baseline"]) == (mode, baseline)]
+    unearned = {(r["op"], r["dtype"], r["size"], r["metric"]) for r in unearned if r["cause"] in (CLOCKS, UNEXPLAINED)}
+    for row in document["payback"]:
+        label = label_of(document, row)
+        if (row["op"], row["dtype"], row["size"], row["metric"]) in unearned and row["metric"] == "device":
+            row = {**row, "kind": "open" if row["kind"] == "after" else row["kind"]}
+        if row["mode"] == mode and mode in ops.get(label, {"modes": ()})["modes"]:
+            found.setdefault(row["metric"], []).append({**row, "label": label})
+    counted = {}
+    for metric, rows in found.items():
+        calls = [row["calls"] for row in rows if row["kind"] == "after"]
+        kinds = {kind: sum(row["kind"] == kind for row in rows) for kind in ("after", "open", "never")}
+        ends = {"low": min(calls, default=None), "high": max(calls, default=None)}
+        counted[metric] = {"rows": rows, **kinds, **ends}
+    return counted
+
+
+def loss(ops: dict, baseline: str, mode: str, metrics: list[str]) -> dict:
+    """Return where a latency loss of `mode` lies: {cells, both, ops}.
+
+    cells: how many are slower by latency; both: how many of these by device time too. For each op: slower, the sizes
+    that are slower by device time; shares, by size that is slower by latency, what device time has of the µs lost;
+    total, the same of the sum over all sizes, None without a loss or where a size has no times.
+    """
+    found = {"cells": 0, "both": 0, "ops": {}}
+    for label, op in ops.items() if metrics == list(TIMES) else ():
+        verdicts = op["modes"].get(mode)
+        if not verdicts:
+            continue
+        own, other, lost = op["estimates"].get(mode, {}), op["estimates"].get(baseline, {}), {}
+        for size in op["sizes"]:
+            times = [by.get(metric, {}).get(size, {}).get("estimate") for metric in TIMES for by in (own, other)]
+            if None not in times:
+                lost[size] = (times[0] - times[1], times[2] - times[3])
+        device, latency = (sum(values) for values in zip(*lost.values(), strict=True)) if lost else (0, 0)
+        slower = verdicts["device"]["slower"]
+        losing = [size for size in verdicts["latency"]["slower"] if size in lost and lost[size][1] > 0]
+        found["cells"] += len(verdicts["latency"]["slower"])
+        found["both"] += len([size for size in verdicts["latency"]["slower"] if size in slower])
+        found["ops"][label] = {
+            "slower": slower,
+            "shares": {size: lost[size][0] / lost[size][1] for size in losing},
+            "total": device / latency if latency > 0 and len(lost) == len(op["sizes"]) else None,
+        }
+    return found
+
+
+def host(ops: dict, baseline: str, metrics: list[str]) -> dict:
+    """Return by mode what a call takes on the host, as medians over cells in µs.
+
+    By the timer `host`, the time until the call returns; in a study without it the residual latency - device.
+    excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: by
+    how much it is below the baseline's in the cells where it is shown to be; longer: in how many it exceeds the
+    baseline's whole latency.
+    """
+    if metrics != list(TIMES):
+        return {}
+    gaps = {}
+    for label, op in ops.items():
+        for mode, by_metric in op["estimates"].items():
+            for size in op["sizes"]:
+                times = [by_metric.get(m, {}).get(size, {}).get("estimate") for m in (*TIMES, "host")]
+                if None not in times[:2] and mode != CONTROL:
+                    device, latency, host = times
+                    gaps.setdefault(mode, {})[label, size] = latency - device if host is None else host
+    found = {}
+    for mode, gap in gaps.items():
+        extra = {cell: gap[cell] - gaps[baseline][cell] for cell in gap if cell in gaps.get(baseline, {})}
+        if extra:
+            sooner = [-more for (label, size), more in extra.items() if size in _sooner(ops[label], mode)]
+            whole = {cell: ops[cell[0]]["estimates"][baseline]["latency"][cell[1]]["estimate"] for cell in gap}
+            found[mode] = {
+                **spread(gap.values()),
+                "excess": {**spread(extra.values())},
+                "shorter": sooner,
+                "longer": sum(whole[cell] is not None and gap[cell] > whole[cell] for cell in gap),
+            }
+    return found
+
+
+def _sooner(op: dict, mode: str) -> list[str]:
+    """Return the sizes at which the host is shown to be done with a call of `mode` sooner."""
+    return op["modes"].get(mode, {}).get("host", {"faster": []})["faster"]
