@@ -8,6 +8,8 @@ import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from kernelbench import figures
+from kernelbench.figures.data import Data
+from kernelbench.figures.style import NARROW, WIDE
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))
@@ -123,7 +125,7 @@ def test_draws_within_its_page(name, kind, tmp_path):
     figures.save(figure, tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
     width, height = figure.get_size_inches()
-    assert width in (figures.WIDE, figures.NARROW)
+    assert width in (WIDE, NARROW)
     assert height <= 9
 
 
@@ -147,7 +149,7 @@ def test_new_op_and_mode_appear(name):
 
 def test_a_new_mode_leaves_the_colours_of_the_others():
     grown = document(modes={**MODES, "compile-dynamic": {"runner": "compile", "dynamic": True}})
-    known, more = figures._Data(document()), figures._Data(grown)
+    known, more = Data(document()), Data(grown)
     styles = [tuple(sorted(more.style(mode).items())) for mode in more.modes]
     assert styles[: len(MODES)] == [tuple(sorted(known.style(m).items())) for m in known.modes]
     assert len(set(styles)) == len(styles)
@@ -213,7 +215,7 @@ def test_ceiling_is_in_the_units_of_the_axis():
 def test_filled_marks_are_verdicts():
     axis = draw("speedups", document()).axes[0]
     faces = {line.get_color(): line.get_markerfacecolor() for line in axis.lines}
-    data = figures._Data(document())
+    data = Data(document())
     for mode, filled in (("compile", True), ("compile-max-autotune", True), ("triton", False)):
         colour = data.style(mode)["color"]
         assert faces[colour] == (colour if filled else "white")
@@ -266,7 +268,7 @@ def test_repeats_in_two_peaks_are_dots_without_an_interval():
     one = document()
     flagged = {"op": "softmax", "dtype": "float16", "size": OPS["softmax"][0], "mode": "compile", "baseline": "eager"}
     one["peaks"] = [{**flagged, "metric": "device", "points": [1.1, 1.12, 1.4, 1.41]}]
-    before, after = (figures.speedups(d) for d in (document(), one))
+    before, after = (figures.FIGURES["speedups"](d) for d in (document(), one))
 
     def drawn(figure):
         dots = [list(line.get_xdata()) for axis in figure.axes for line in axis.lines if line.get_marker() == "."]

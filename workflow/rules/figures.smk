@@ -10,12 +10,15 @@ localrules:
     draw_figure_recorded,
 
 
+figures_code = sorted(map(str, Path("workflow/kernelbench/figures").glob("*.py")))
+
+
 # Draw one figure.
 rule draw_figure:
     input:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
-        code="workflow/kernelbench/figures.py",
+        code=figures_code,
     output:
         report(
             "results/{machine}/figures/{figure}.svg",
@@ -38,7 +41,7 @@ use rule draw_figure as draw_figure_recorded with:
     input:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
-        code="workflow/kernelbench/figures.py",
+        code=figures_code,
     output:
         report(
             "results/rebuilt/{recorded}/figures/{figure}.svg",

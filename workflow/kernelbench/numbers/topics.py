@@ -123,17 +123,18 @@ def traces(document: dict) -> list[dict]:
 def targets(document: dict) -> list[dict]:
     """Return the goals of summary.json with their labels, which of them is met, and whether by the whole interval."""
     return [
-        {**row, "label": label_of(document, row), "met": met(row), "surely": surely(row)} for row in document["targets"]
+        {**row, "label": label_of(document, row), "met": _met(row), "surely": _surely(row)}
+        for row in document["targets"]
     ]
 
 
-def met(row: dict) -> str:
+def _met(row: dict) -> str:
     """Return which target is reached: aim, must, or neither ("missed")."""
     set_ = [name for name in ("aim", "must") if row[name] is not None and row["reached"] is not None]
     return next((name for name in set_ if _reaches(row, row["reached"], row[name])), "missed")
 
 
-def surely(row: dict) -> bool:
+def _surely(row: dict) -> bool:
     """Say whether the whole interval reaches what was set as a goal."""
     end = row["high"] if row["kind"] == "calls" else row["low"]
     return None not in (row["must"], end) and _reaches(row, end, row["must"])
