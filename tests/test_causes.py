@@ -7,6 +7,7 @@ from kernelbench.causes import _listed, _short
 
 SAME = [{"name": "gemm", "count": 1.0, "time": 30.0}]
 OTHER = [{"name": "fused", "count": 1.0, "time": 15.0}]
+SLOWER = [{"name": "slower", "count": 1.0, "time": 50.0}]
 COPIED = [*SAME, {"name": "Memcpy DtoD (Device -> Device)", "count": 2.0, "time": 40.0}]
 
 
@@ -101,7 +102,9 @@ SLOW = {"single": 1700, "throughput": 1980, "graph": 1980}
         ("device", planted(0.5, 1, OTHER), "kernel", "gemm 30 µs and fused 15 µs"),
         ("device", planted(2, 1, COPIED), "graph input copy", "copies 0 and 40 µs"),
         ("device", planted(4, 1, COPIED), "graph input copy", "copies 0 and 40 µs"),
-        ("device", planted(2, 1, [*OTHER, COPIED[1] | {"time": 10.0}]), "kernel", "fused 15 µs"),
+        ("device", planted(2, 1, [*OTHER, COPIED[1] | {"time": 10.0}]), "graph input copy", "copies 0 and 10 µs"),
+        ("device", planted(2, 1, [*SLOWER, COPIED[1] | {"time": 21.0}]), "graph input copy", "21 µs; gemm 30 µs and"),
+        ("device", planted(2, 1, [*SLOWER, COPIED[1] | {"time": 19.0}]), "kernel", "slower 50 µs + 2 × Memcpy"),
         ("device", planted(2, 1, [{"name": "kernel_cutlass_TiledCopy", "count": 1.0, "time": 60.0}]), "kernel", "gemm"),
         ("throughput", planted(1, 1.5, SAME, back_to_back), "unexplained", "throughput"),
         ("device", planted(2, 1, SAME), "unexplained", "the same kernels: gemm 30 µs"),

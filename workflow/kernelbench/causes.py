@@ -2,8 +2,8 @@
 
 | cause | where |
 | --- | --- |
-| `kernel` | the device's time differs, and the kernels by name or number, copies aside |
-| `graph input copy` | it differs by the copies that a CUDA graph makes of its inputs: mostly, or by no other kernel |
+| `graph input copy` | the device's time differs, most by the copies that a CUDA graph makes of its inputs |
+| `kernel` | it differs, and the kernels by name or number, copies aside |
 | `clocks` | neither kernels nor the host explain it, and the slower arm had the lower SM clock |
 | `autotune` | it differs with the same kernels, and so do repeats of other generated code |
 | `host` | a call waits for the host: its time differs that way, and by more than the device's or by all of it |
@@ -117,12 +117,18 @@ class Causes:
         if None in kernels:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
         copies = [sum(k["time"] for k in listed if COPY.search(k["name"])) for listed in kernels]
-        share = (copies[1] - copies[0]) / self._difference(baseline, mode, metric)
-        counts = [{k["name"]: k["count"] for k in listed if not COPY.search(k["name"])} for listed in kernels]
-        if share >= EXPLAINS or (share > 0 and counts[0] == counts[1]):
-            return Cause("graph input copy", f"{times}; copies {_brief(copies[0])} and {_brief(copies[1])} µs")
+        others = [[k for k in listed if not COPY.search(k["name"])] for listed in kernels]
+        counts = [{k["name"]: k["count"] for k in listed} for listed in others]
+        # What the same kernels take more or less of is no difference between kernels.
+        took = [sum(k["time"] for k in listed) if counts[0] != counts[1] else 0 for listed in others]
+        sign = np.sign(self._difference(baseline, mode, metric))
+        copied, computed = ((part[1] - part[0]) * sign for part in (copies, took))
+        listed = f"{_listed(kernels[0])} and {_listed(kernels[1])}"
+        if copied > max(computed, 0):
+            beside = f"; {listed}" if computed > 0 else ""
+            return Cause("graph input copy", f"{times}; copies {_brief(copies[0])} and {_brief(copies[1])} µs{beside}")
         if counts[0] != counts[1]:
-            return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
+            return Cause("kernel", f"{times}; {listed}")
         if clocks := self._clocks(baseline, mode, metric, times):
             return clocks
         if any(self._tuned_apart(arm, metric) for arm in (baseline, mode)):
