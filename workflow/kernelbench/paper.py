@@ -95,20 +95,17 @@ def typeset(text: Path, defaults: Path, output: Path) -> None:
 
 
 def _beyond(topic: dict, machines: list[dict]) -> dict:
-    """Return the topic's answers without the ops that its machine's own study, at more sizes, has one for.
-
-    known: the label of that study where there are such ops, else None.
-    """
-    own, known = set(topic["ops"]), None
+    """Return the topic's answers without the ops that its machine's own study, at more sizes, has one for."""
+    own = set(topic["ops"])
     for machine in machines:
         there = {(op["op"], op["dtype"]) for op in machine["ops"].values()}
         again = {label for label, op in topic["ops"].items() if (op["op"], op["dtype"]) in there}
-        if machine["title"] == topic["title"] and again:
-            own, known = own - again, machine["label"]
+        if machine["title"] == topic["title"]:
+            own -= again
     found = {}
     for mode, answer in topic["answers"].items():
         kept = {kind: [label for label in answer[kind] if label in own] for kind in ("tested", "free", "undecided")}
-        found[mode] = {**kept, "few": answer["few"], "known": known}
+        found[mode] = {**kept, "few": answer["few"]}
     return found
 
 

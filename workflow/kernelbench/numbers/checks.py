@@ -3,11 +3,11 @@
 import math
 import statistics
 
-from kernelbench.numbers.select import label_of, speedups
+from kernelbench.numbers.select import is_flagged, label_of, speedups
 from kernelbench.numbers.tables import floor_of
 from kernelbench.statistics import t_quantile
 from kernelbench.study import CONTROL, TWIN
-from kernelbench.words import ALL, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, PEAKS_NOTE
+from kernelbench.words import ALL, EXACT_NOTE, FLOOR_FACTOR
 
 # So many times as long as at the sizes beside it is nothing that the size explains: twice to four times is.
 ANOMALY = 4
@@ -57,7 +57,7 @@ def peaks(document: dict, baseline: str, metrics: list[str]) -> dict:
     found = {}
     for metric in metrics:
         rows = [row for row in speedups(document, baseline=baseline, metric=metric) if row["size"] != ALL and row["n"]]
-        flagged = [row for row in rows if PEAKS_NOTE in row["reason"] or FAR_NOTE in row["reason"]]
+        flagged = [row for row in rows if is_flagged(row)]
         if flagged:
             found[metric] = {"flagged": len(flagged), "of": len(rows)}
     return found
@@ -140,8 +140,9 @@ def near_floor(document: dict) -> dict:
     """Return how many device times are shorter than `factor` times their timer's floor, of how many, and the floors.
 
     low, high: the least and the greatest of the floors of these times in µs, None where there is no such time; graph:
-    of the speedups over the baseline of such times that graph time has as well, {of, changed}: those with another
-    verdict by it, [{mode, label, size, device, graph}], each a row of the speedups, those that change most first.
+    of the speedups over the baseline of such times that graph time has as well, {of, changed, turned}. changed: those
+    with another verdict by it, [{mode, label, size, device, graph}], each a row of the speedups, those that change most
+    first; turned: of these, by the verdict by device time, mode and label the sizes with the opposite one.
     """
     rows = [row for row in document["summary"] if row["metric"] == "device" and row["estimate"] is not None]
     floors = [floor for row in rows if (floor := floor_of(row)) is not None]
@@ -157,20 +158,23 @@ def near_floor(document: dict) -> dict:
 
 
 def _by_graph(document: dict, short: set[tuple]) -> dict:
-    """Return {of, changed} of the speedups over the baseline at the given (op, dtype, size, mode): see near_floor."""
+    """Return {of, changed, turned} of near_floor for the speedups over the baseline at (op, dtype, size, mode)."""
     by = {}
     for row in speedups(document, baseline=document["study"]["baselines"][0]):
         key = (row["op"], row["dtype"], row["size"], row["mode"])
         if key in short and row["metric"] in ("device", "graph") and row["verdict"]:
             by.setdefault(key, {})[row["metric"]] = row
     both = [pair for pair in by.values() if len(pair) == 2]
-    turned = [pair for pair in both if pair["device"]["verdict"] != pair["graph"]["verdict"]]
-    turned.sort(key=lambda pair: -abs(math.log(pair["graph"]["speedup"] / pair["device"]["speedup"])))
-    names = [
-        {k: pair["device"][k] for k in ("mode", "size")} | {"label": label_of(document, pair["device"])}
-        for pair in turned
-    ]
-    return {"of": len(both), "changed": [name | pair for name, pair in zip(names, turned, strict=True)]}
+    both.sort(key=lambda pair: -abs(math.log(pair["graph"]["speedup"] / pair["device"]["speedup"])))
+    changed, turned = [], {}
+    for pair in both:
+        row, verdicts = pair["device"], [pair[metric]["verdict"] for metric in ("device", "graph")]
+        label = label_of(document, row)
+        if verdicts[0] != verdicts[1]:
+            changed.append({"mode": row["mode"], "label": label, "size": row["size"], **pair})
+        if set(verdicts) == {"faster", "slower"}:
+            turned.setdefault(verdicts[0], {}).setdefault(row["mode"], {}).setdefault(label, []).append(row["size"])
+    return {"of": len(both), "changed": changed, "turned": turned}
 
 
 def suspects(document: dict) -> dict | None:

@@ -28,6 +28,32 @@ def costs(document: dict) -> dict:
     return {"modes": modes, "minutes": minutes} if modes else {}
 
 
+def layers(study: dict, ops: dict, baseline: str, compiled: str) -> list[dict]:
+    """Return what each layer of the compiler adds to a call on the host: {from, to, added, ...} step by step.
+
+    The steps are from the baseline over modes of torch.compile that stop after Dynamo (backend eager) and after
+    AOTAutograd (aot_eager) to the whole of it, over the cells that have all. added: {cells, median, low, high} in µs of
+    the one over the other, cell by cell. Empty without such modes.
+    """
+    stops = {}
+    for mode, entry in study["modes"].items():
+        if set(entry) <= {"runner", "backend", "only"} and entry.get("backend") in ("eager", "aot_eager"):
+            stops[entry["backend"]] = mode
+    order = [baseline, stops.get("eager"), stops.get("aot_eager"), compiled]
+    cells = {}
+    for label, op in ops.items():
+        for size in op["sizes"]:
+            times = [op["estimates"].get(mode, {}).get("host", {}).get(size, {}).get("estimate") for mode in order]
+            if None not in times:
+                cells[label, size] = times
+    steps = zip(range(3), order, order[1:], strict=False)
+    return [
+        {"from": before, "to": after, "added": spread(times[i + 1] - times[i] for times in cells.values())}
+        for i, before, after in steps
+        if cells
+    ]
+
+
 def first_call(ops: dict) -> dict:
     """Return by mode the first call in s: median, least and greatest over the cells."""
     found = {}
@@ -43,9 +69,10 @@ def first_call(ops: dict) -> dict:
 def payback(document: dict, ops: dict, mode: str) -> dict:
     """Return by metric when `mode` has paid for its first call.
 
-    {rows: those of summary.json with their label; after, open, never: how many of each kind; low, high: the least and
-    the greatest number of calls of those that pay back, None where there is none}. What nothing, or the clock alone,
-    explains is no saving: it stays open.
+    {rows: those of summary.json with their label; after, open, never: how many of each kind; same: how many of the open
+    ones are equivalent, so that there is next to nothing to pay with; low, high: the least and the greatest number of
+    calls of those that pay back, None where there is none}. What nothing, or the clock alone, explains is no saving: it
+    stays open.
     """
     found, baseline = {}, document["study"]["baselines"][0]
     unearned = [r for r in document["causes"] if (r["mode"], r["baseline"]) == (mode, baseline)]
@@ -56,11 +83,13 @@ def payback(document: dict, ops: dict, mode: str) -> dict:
             row = {**row, "kind": "open" if row["kind"] == "after" else row["kind"]}
         if row["mode"] == mode and mode in ops.get(label, {"modes": ()})["modes"]:
             found.setdefault(row["metric"], []).append({**row, "label": label})
-    counted = {}
+    counted, none = {}, {"equivalent": []}
     for metric, rows in found.items():
         calls = [row["calls"] for row in rows if row["kind"] == "after"]
         kinds = {kind: sum(row["kind"] == kind for row in rows) for kind in ("after", "open", "never")}
-        ends = {"low": min(calls, default=None), "high": max(calls, default=None)}
+        unpaid = [row for row in rows if row["kind"] == "open"]
+        same = sum(row["size"] in ops[row["label"]]["modes"][mode].get(metric, none)["equivalent"] for row in unpaid)
+        ends = {"same": same, "low": min(calls, default=None), "high": max(calls, default=None)}
         counted[metric] = {"rows": rows, **kinds, **ends}
     return counted
 

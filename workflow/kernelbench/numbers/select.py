@@ -3,6 +3,7 @@
 import statistics
 
 from kernelbench.study import CONTROL
+from kernelbench.words import FAR_NOTE, PEAKS_NOTE
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -22,6 +23,11 @@ def speedups(document: dict, **wanted) -> list[dict]:
         if all(row[key] == value for key, value in wanted.items())
         and (row["mode"] != CONTROL or wanted.get("mode") == CONTROL)
     ]
+
+
+def is_flagged(row: dict) -> bool:
+    """Say whether the repeats of a speedup fall into two peaks, or one is far off: its interval promises too much."""
+    return PEAKS_NOTE in row["reason"] or FAR_NOTE in row["reason"]
 
 
 def spread(values) -> dict:

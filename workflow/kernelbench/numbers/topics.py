@@ -110,14 +110,24 @@ def flushes(document: dict) -> dict:
 
 
 def traces(document: dict) -> list[dict]:
-    """Return what summary.json has of traces but their points, with the label, and alone: the device time in µs."""
+    """Return what summary.json has of traces but their points, with the label and two times more.
+
+    alone: the device time of a call in µs; slowest: {at (s), times} where the first repeat's calls take most times as
+    long as its first ones.
+    """
     key = ("op", "dtype", "size", "mode")
     alone = {tuple(row[k] for k in key): row["estimate"] for row in document["summary"] if row["metric"] == "device"}
     return [
         {name: value for name, value in trace.items() if name != "points"}
         | {"label": label_of(document, trace), "alone": alone.get(tuple(trace[k] for k in key))}
+        | {"slowest": _slowest(trace["points"])}
         for trace in document["traces"]
     ]
+
+
+def _slowest(points: list[dict]) -> dict:
+    worst = max(points, key=lambda point: point["call"])
+    return {"at": worst["at"], "times": worst["call"] / points[0]["call"]}
 
 
 def targets(document: dict) -> list[dict]:

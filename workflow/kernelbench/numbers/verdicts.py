@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 
-from kernelbench.numbers.select import TIMES, VERDICTS, label_of, speedups
+from kernelbench.numbers.select import TIMES, VERDICTS, is_flagged, label_of, speedups
 from kernelbench.statistics import EQUIVALENT_MIN_N
 from kernelbench.words import ALL, MEASURED
 
@@ -12,7 +12,10 @@ PARITY = math.log(1.1)
 
 
 def overall(document: dict, baseline: str, metric: str) -> dict:
-    """Return for each mode how many cells have each verdict, the tested ones in all, and the extremes."""
+    """Return for each mode how many cells have each verdict, the tested ones in all, and the extremes.
+
+    flagged: how many of those told apart have repeats in two peaks or far off.
+    """
     rows = [r for r in speedups(document, baseline=baseline, metric=metric) if r["size"] != ALL and r["verdict"]]
     rows = [{**row, "label": label_of(document, row)} for row in rows]
     found = {}
@@ -21,10 +24,18 @@ def overall(document: dict, baseline: str, metric: str) -> dict:
         found[mode] = {
             "cells": len(own),
             **{v: sum(row["verdict"] == v for row in own) for v in VERDICTS},
+            "flagged": sum(is_flagged(row) for row in own if row["verdict"] in ("faster", "slower")),
             "best": max(own, key=lambda row: row["speedup"]),
             "worst": min(own, key=lambda row: row["speedup"]),
         }
     return {mode: found[mode] for mode in document["study"]["modes"] if mode in found}
+
+
+def by_timer(document: dict, baseline: str) -> dict:
+    """Return the same by each timer of a call, in the order of how much of the host is in it."""
+    timers = [timer for timer in MEASURED if MEASURED[timer] == "µs"]
+    found = {timer: overall(document, baseline, timer) for timer in timers}
+    return {timer: rows for timer, rows in found.items() if rows}
 
 
 def beside(document: dict, compiled: str, metrics: list[str]) -> dict:
@@ -47,6 +58,16 @@ def beside(document: dict, compiled: str, metrics: list[str]) -> dict:
         evident = [row["evidence"] for row in evident if all(row[k] == worst[k] for k in ("op", "dtype", "size"))]
         own["kernels"] = evident[0] if evident and worst["verdict"] == "slower" else None
     return {mode: own for mode, own in found.items() if metrics[0] in own}
+
+
+def runners(document: dict, compiled: str, metrics: list[str]) -> dict:
+    """Return by mode of another runner than torch.compile's, {metric: as in `overall`} over `compiled`."""
+    modes, found = document["study"]["modes"], {}
+    for metric in metrics:
+        for mode, row in overall(document, compiled, metric).items():
+            if modes[mode]["runner"] not in ("eager", "compile"):
+                found.setdefault(mode, {})[metric] = row
+    return found
 
 
 def untimed(document: dict, baseline: str, metrics: list[str]) -> dict:
