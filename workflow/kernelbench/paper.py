@@ -140,12 +140,16 @@ def ci(row: dict, key: str = "speedup") -> str:
         digits = 3 if 0.1 <= estimate < 10 and key == "speedup" else decimals
         least = 2 if estimate < 10 and key == "speedup" else 0
         decimals = max(least, min(digits, 1 - floor(log10((high - low) / 2))))
-    return f"{estimate:,.{decimals}f} [{low:,.{decimals}f},{NBSP}{high:,.{decimals}f}]"
+    return _minus(f"{estimate:,.{decimals}f} [{low:,.{decimals}f},{NBSP}{high:,.{decimals}f}]")
 
 
 def value(number: float | None) -> str:
     """Return a measured number with about three significant digits, – where there is none."""
-    return "–" if number is None else f"{number:,.{_decimals(number)}f}"
+    return "–" if number is None else _minus(f"{number:,.{_decimals(number)}f}")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def span(low: float, high: float) -> str:

@@ -3,8 +3,8 @@
 import textwrap
 from functools import cached_property
 
-from kernelbench.figures.style import BASELINE, COLOURS, CONTROL_STYLE, MARKERS
-from kernelbench.study import CONTROL, without_arms
+from kernelbench.figures.style import BASELINE, COLOURS, CONTROL_STYLE, MARKERS, SHARED
+from kernelbench.study import CONTROL, MEASURE_KEYS, without_arms
 
 # The time metrics that figures show, with their names in full.
 TIMES = {"device": "device time", "latency": "latency"}
@@ -54,13 +54,19 @@ class Data:
         return mode == CONTROL
 
     def style(self, mode: str) -> dict:
-        """Return colour and marker of `mode`: its place among the modes decides, in every figure."""
+        """Return colour and marker of `mode`: of one that studies share always the same, of another by its place."""
         if mode == self.baseline:
             return BASELINE
         if self.is_control(mode):
             return CONTROL_STYLE
-        place = [m for m in self.modes if m != self.baseline and not self.is_control(m)].index(mode)
+        own = [m for m in self.modes if m not in SHARED and m != self.baseline and not self.is_control(m)]
+        place = [*SHARED, *own].index(mode)
         return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+
+    def untraced(self, mode: str) -> str:
+        """Return the mode that differs from a traced one in nothing but the trace, else that mode itself."""
+        run = {key: value for key, value in self.configs[mode].items() if key not in MEASURE_KEYS}
+        return next((m for m in self.modes if self.configs[m] == run and not self.is_control(m)), mode)
 
     @cached_property
     def main(self) -> list[str]:

@@ -38,6 +38,8 @@ STYLE = {
 # markers to six colours: the pairs repeat only after 42 modes. The diamond is for means over sizes.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 MARKERS = ["s", "^", "v", "P", "X", "<", ">"]
+# Modes that many studies share look the same in the figures of all of them.
+SHARED = ("compile", "compile-reduce-overhead", "compile-max-autotune", "triton")
 BASELINE = {"color": "black", "marker": "o"}
 CONTROL_STYLE = {"color": "0.55", "marker": "o", "markersize": 2.2}
 MEAN = "D"

@@ -110,20 +110,21 @@ def trace(document: dict):
     if not cells:
         return parts.blank(WIDE, f"{data.machine}: nothing was traced")
     figure, axes = parts.grid(WIDE, 0.45 + 1.1 * len(bands), len(bands), len(cells), sharex=True, sharey="row")
+    line = {"linestyle": "-", "marker": ""}
     for column, (*group, size) in enumerate(cells):
         axes[0, column].set_title(f"{data.label(tuple(group))} {parts.long(size)}", fontweight="bold")
         axes[-1, column].set_xlabel("time since the load began (s)")
         for traced in data.traces:
             if (traced["op"], traced["dtype"], traced["size"]) == (*group, size):
                 at = [point["at"] for point in traced["points"]]
-                style = data.style(traced["mode"]) | {"linestyle": "-", "marker": ""}
+                style = data.style(data.untraced(traced["mode"])) | line
                 for axis, name in zip(axes[:, column], bands, strict=True):
                     first = traced["points"][0]["call"] if name == "call" else 1
                     axis.plot(at, [point[name] / first for point in traced["points"]], **style)
     for axis, label in zip(axes[:, 0], bands.values(), strict=True):
         axis.set_ylabel(label)
     modes = [mode for mode in data.modes if any(traced["mode"] == mode for traced in data.traces)]
-    parts.legend(figure, [parts.key(mode, **data.style(mode) | {"linestyle": "-", "marker": ""}) for mode in modes], 6)
+    parts.legend(figure, [parts.key(mode, **data.style(data.untraced(mode)) | line) for mode in modes], 6)
     return figure
 
 
