@@ -1485,7 +1485,9 @@ def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorde
     (cells,) = table_rows(render(recorded, document), "| `h200-kernels` | NVIDIA H200 |")
     assert cells[-2] == f"{suspects['kinds']['throttled: power cap']['jobs']} power cap"
     p95 = document["control"]["device"]["p95"]
-    assert cells[6].startswith(f"{paper.percent(p95)}&nbsp;>&nbsp;δ, ") == (not document["control"]["device"]["supports_delta"])
+    assert cells[6].startswith(f"{paper.percent(p95)}&nbsp;>&nbsp;δ, ") == (
+        not document["control"]["device"]["supports_delta"]
+    )
     assert re.search(r"Of its device times, \d+ of \d+ are below 10 times the floor", found)
     cell = {"op": "layer_norm_256mib", "dtype": "float16", "mode": "quack", "metric": "device", "unit": "µs"}
     times = {row["size"]: row["estimate"] for row in rows(document, **cell)}

@@ -127,7 +127,7 @@ def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
     found = {}
     for (mode, timer), cells in np.expm1(logs).groupby(level=["mode", "timer"], observed=True):
         ends = {"median": cells.median(), "low": cells.min(), "high": cells.max()}
-        found.setdefault(mode, {})[timer] = {name: float(f"{share:.6g}") for name, share in ends.items()}
+        found.setdefault(mode, {})[timer] = {name: _digits(share) for name, share in ends.items()}
     return found
 
 
@@ -217,7 +217,12 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 def _plain(table: pd.DataFrame) -> list[dict]:
     """Return rows as JSON can hold them: floats to six digits, None for a missing one."""
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    return [{k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    return [{k: _digits(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+
+
+def _digits(value: float) -> float:
+    """Return a number with six significant digits: with more, processors would write different bytes."""
+    return float(f"{value:.6g}")
 
 
 def _ceilings(data: Data) -> dict:
@@ -385,7 +390,7 @@ def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:
         pairs = pairs_of(data, key, row.baseline, row.metric)
         if _pairs_note(pairs):
             names = ("op", "dtype", "size", "mode", "baseline", "metric")
-            points = [float(f"{s:.6g}") for s in np.exp(pairs)]
+            points = [_digits(speedup) for speedup in np.exp(pairs)]
             found.append({**{name: getattr(row, name) for name in names}, "points": points})
     return found
 
@@ -479,7 +484,7 @@ def _controls(table: pd.DataFrame, data: Data) -> dict:
         arm = table[(table["mode"] == CONTROL) & (table.baseline == TWIN) & (table.metric == metric)]
         logs = np.abs(np.log(arm[(arm["size"] != ALL) & arm.speedup.notna()].speedup))
         if len(logs):
-            p95 = float(np.expm1(np.quantile(logs, 0.95)))
+            p95 = _digits(np.expm1(np.quantile(logs, 0.95)))
             controls[metric] = {"cells": len(logs), "p95": p95, "supports_delta": p95 <= data.delta(metric)}
     return controls
 
