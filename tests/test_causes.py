@@ -7,6 +7,7 @@ from kernelbench.causes import _listed, _short
 
 SAME = [{"name": "gemm", "count": 1.0, "time": 30.0}]
 OTHER = [{"name": "fused", "count": 1.0, "time": 15.0}]
+NO_GRAPH = {"inputs": 0, "peak": 0, "between_calls": 0, "graph_pools": 0}
 SLOWER = [{"name": "slower", "count": 1.0, "time": 50.0}]
 COPIED = [*SAME, {"name": "Memcpy DtoD (Device -> Device)", "count": 2.0, "time": 40.0}]
 
@@ -26,7 +27,9 @@ def planted(device: float, host: float, kernels: list, change=lambda job, entry:
         times |= {metric: times["device"] + times["host"] for metric in ("latency", "event", "throughput")}
         for metric, time in times.items():
             entry["samples"][metric] = {"unit": "us", "values": [time], "flags": [""]}
-        entry["memory"] = {"inputs": 0, "peak": 0, "between_calls": 0, "graph_pools": 0}
+        copied = any("Memcpy" in kernel["name"] for kernel in kernels)
+        pools = 2**20 if copied and job.mode == "compile" else 0
+        entry["memory"] = {"inputs": 0, "peak": 0, "between_calls": 0, "graph_pools": pools}
         entry["generated_code"] = "a"
         entry["clocks"] = {"single": 1980, "throughput": 1980, "graph": 1980}
         if job.repeat == 0:
@@ -54,6 +57,14 @@ def tuned(job, entry):
     if job.mode == "compile" and job.repeat > 2:
         entry["generated_code"] = "b"
         entry["samples"]["device"]["values"] = [value * 1.1 for value in entry["samples"]["device"]["values"]]
+
+
+def each_its_code(job, entry):
+    """The code of compile differs in each repeat, and so does, by chance, its time."""
+    if job.mode == "compile":
+        entry["generated_code"] = f"code {job.repeat // 2}"
+        jitter = 1 + 0.03 * (job.repeat % 2)
+        entry["samples"]["device"]["values"] = [value * jitter for value in entry["samples"]["device"]["values"]]
 
 
 def held_back(job, entry):
@@ -105,6 +116,7 @@ SLOW = {"single": 1700, "throughput": 1980, "graph": 1980}
         ("device", planted(2, 1, [*OTHER, COPIED[1] | {"time": 10.0}]), "graph input copy", "copies 0 and 10 µs"),
         ("device", planted(2, 1, [*SLOWER, COPIED[1] | {"time": 21.0}]), "graph input copy", "21 µs; gemm 30 µs and"),
         ("device", planted(2, 1, [*SLOWER, COPIED[1] | {"time": 19.0}]), "kernel", "slower 50 µs + 2 × Memcpy"),
+        ("device", planted(2, 1, COPIED, only({"compile"}, memory=NO_GRAPH)), "kernel", "2 × Memcpy"),
         ("device", planted(2, 1, [{"name": "kernel_cutlass_TiledCopy", "count": 1.0, "time": 60.0}]), "kernel", "gemm"),
         ("throughput", planted(1, 1.5, SAME, back_to_back), "unexplained", "throughput"),
         ("device", planted(2, 1, SAME), "unexplained", "the same kernels: gemm 30 µs"),
@@ -112,6 +124,7 @@ SLOW = {"single": 1700, "throughput": 1980, "graph": 1980}
         ("device", planted(2, 1, SAME, only({"eager"}, clocks=SLOW)), "unexplained", "the same kernels"),
         ("device", planted(2, 1, SAME, only(set(TIME), clocks=SLOW)), "unexplained", "the same kernels"),
         ("device", planted(2, 1, SAME, tuned), "autotune", "repeats with other generated code differ"),
+        ("device", planted(2, 1, SAME, each_its_code), "unexplained", "the same kernels"),
         ("device", planted(2, 1, OTHER, only({"compile"}, profile=None)), "unexplained", "not profiled"),
         ("host", planted(1, 3, SAME), "host", "the call returns after 27.4 and 82.2 µs"),
         ("latency", planted(1, 3, SAME), "host", "the call returns after 27.4 and 82.2 µs"),

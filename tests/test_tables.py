@@ -416,3 +416,17 @@ def test_a_payback_that_the_verdict_does_not_bear_out_is_open(study, tmp_path):
     assert row(speedups, **wanted).verdict == "equivalent"
     (paid,) = [p for p in document["payback"] if all(p[k] == v for k, v in wanted.items() if k in p)]
     assert paid["kind"] == "open" and paid["calls"] is None and paid["low"] > 0
+
+
+def test_a_mean_says_which_sizes_it_lacks_of_a_mode_or_a_baseline_that_has_only_some(monkeypatch, tmp_path):
+    small = small_study(monkeypatch)
+    ops = {**small.config["ops"], "softmax": {"rows": 8, "sizes": [512, 1024, 2048]}}
+    modes = {**small.config["modes"], "triton": {**small.config["modes"]["triton"], "only": {"softmax": [512, 2048]}}}
+    study = Study({**small.config, "ops": ops, "modes": modes, "baselines": ["eager", "triton"]})
+    write_records(study, tmp_path)
+    speedups = tables(study, tmp_path)[1]
+    some = {"op": "softmax", "size": "all", "metric": "latency"}
+    left = "not measured at 1024: over the other 2 sizes"
+    assert row(speedups, **some, mode="triton", baseline="eager").reason.startswith(left)
+    assert row(speedups, **some, mode="compile", baseline="triton").reason.startswith(left)
+    assert "not measured" not in row(speedups, **some, mode="compile", baseline="eager").reason

@@ -68,6 +68,20 @@ def test_a_row_that_did_not_run_reaches_nothing(monkeypatch, tmp_path):
     assert found["limit"]["reached"] > 0, "of 1024 alone"
 
 
+@pytest.mark.parametrize("size", ["512", "1024"])
+def test_a_call_stands_to_no_mode_that_failed(monkeypatch, tmp_path, size):
+    study = kernel_study(monkeypatch)
+
+    def change(job, entry):
+        entry["samples"]["host"] = entry["samples"]["latency"]
+        if (job.mode, job.cell.size) == ("eager", size):
+            entry.update(status="oom", reason="no memory")
+
+    write_records(study, tmp_path, change)
+    (row,) = (row for row in tables(study, tmp_path)[2]["targets"] if row["kind"] == "calls")
+    assert row["sizes"] == [{"512": "1024", "1024": "512"}[size]] and row["n"] == 5 and row["reached"] > 0
+
+
 def test_one_repeat_has_no_interval(monkeypatch, tmp_path):
     study = kernel_study(monkeypatch)
     study = Study({**study.config, "repeats": 1})

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from kernelbench.jobs import slowed
 from kernelbench.words import CLOCKS, UNEXPLAINED
@@ -28,6 +29,8 @@ from kernelbench.words import CLOCKS, UNEXPLAINED
 DECIDED = ("faster", "slower")
 # A part explains a difference that has its sign where it is at least this share of it.
 EXPLAINS = 0.5
+# With codes drawn anew in each repeat, some are always faster than others: so seldom is that called theirs.
+CHANCE = 0.05
 # Kernels of PyTorch and of the driver that copy: CUTLASS and Inductor have the word in the names of others.
 COPY = re.compile(r"^memcpy|^void at::native::.*copy", re.IGNORECASE)
 # The timers of many calls back to back, which have clocks of their own; the others time single calls.
@@ -101,7 +104,7 @@ class Causes:
         times = f"{metric} {self._times(baseline, mode, metric)}"
         if None in kernels:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
-        took = [sum(kernel["time"] for kernel in listed) for listed in kernels]
+        took = [_took(listed) for listed in kernels]
         difference = self._difference(baseline, mode, metric)
         slower = int(difference > 0)
         # Calls back to back wait for kernels only where these take most of their time.
@@ -116,11 +119,11 @@ class Causes:
         times = f"{metric} {self._times(baseline, mode, metric)}"
         if None in kernels:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
-        copies = [sum(k["time"] for k in listed if COPY.search(k["name"])) for listed in kernels]
-        others = [[k for k in listed if not COPY.search(k["name"])] for listed in kernels]
+        others = [self._computing(arm, listed) for arm, listed in zip((baseline, mode), kernels, strict=True)]
         counts = [{k["name"]: k["count"] for k in listed} for listed in others]
+        copies = [_took(whole) - _took(computing) for whole, computing in zip(kernels, others, strict=True)]
         # What the same kernels take more or less of is no difference between kernels.
-        took = [sum(k["time"] for k in listed) if counts[0] != counts[1] else 0 for listed in others]
+        took = [_took(listed) if counts[0] != counts[1] else 0 for listed in others]
         sign = np.sign(self._difference(baseline, mode, metric))
         copied, computed = ((part[1] - part[0]) * sign for part in (copies, took))
         listed = f"{_listed(kernels[0])} and {_listed(kernels[1])}"
@@ -143,7 +146,7 @@ class Causes:
         return Cause(UNEXPLAINED, times)
 
     def _memory(self, baseline: tuple, mode: tuple) -> Cause:
-        pools = [float(self.arms[arm]["memory.graph_pools"].median()) / 2**20 for arm in (baseline, mode)]
+        pools = [self._pools(arm) for arm in (baseline, mode)]
         kernels = [self._kernels(arm) for arm in (baseline, mode)]
         if pools[0] != pools[1]:
             return Cause("graph pool", f"graphs keep {pools[0]:.3g} and {pools[1]:.3g} MiB")
@@ -179,12 +182,26 @@ class Causes:
             return None
         return Cause(CLOCKS, f"{times}; the SM clock was lower in {slower[-1]}")
 
+    def _computing(self, arm: tuple, listed: list[dict]) -> list[dict]:
+        """Return the kernels without the copies of a CUDA graph; eager copies, too, by kernels like any other."""
+        return [k for k in listed if not (COPY.search(k["name"]) and self._pools(arm) > 0)]
+
+    def _pools(self, arm: tuple) -> float:
+        """Return the MiB that the CUDA graphs of an arm keep."""
+        return float(self.arms[arm]["memory.graph_pools"].median()) / 2**20
+
     def _tuned_apart(self, arm: tuple, metric: str) -> bool:
-        """Say whether repeats of an arm with other generated code have other times, beyond δ."""
+        """Say whether repeats of an arm with other generated code have other times: beyond δ, and by an F test."""
         codes = self.arms[arm].set_index("repeat").generated_code
         times = self.data.values(arm, metric)
-        groups = times.groupby(codes.reindex(times.index)).mean()
-        return len(groups) > 1 and float(np.ptp(groups)) > np.log1p(self.data.delta(metric))
+        groups = [own.to_numpy() for _, own in times.groupby(codes.reindex(times.index)) if len(own) > 1]
+        if len(groups) < 2 or np.ptp([own.mean() for own in groups]) <= np.log1p(self.data.delta(metric)):
+            return False
+        return bool(stats.f_oneway(*groups).pvalue < CHANCE)
+
+
+def _took(kernels: list[dict]) -> float:
+    return sum(kernel["time"] for kernel in kernels)
 
 
 def _listed(kernels: list[dict], most: int = 3) -> str:

@@ -346,14 +346,15 @@ def _targets(data: Data, ceilings: dict) -> list[dict]:
         own, other = ran(row, "host"), ran((*row[:3], of), "host")
         if own is None or other is None:
             return None
+        if other is NOTHING:
+            return None
         return NOTHING if own is NOTHING else (np.exp(own) - np.exp(other)).dropna()
 
     return judged(data.study, {"ratios": ratios, "calls": calls})
 
 
-def _all_sizes(data: Data, op: str, dtype: str, mode: str, baseline: str, metric: str):
-    """Return (mean log speedup over the sizes by repeat or None, sizes that are missing)."""
-    sizes = [s for o, d, s, m in data.rows if (o, d, m) == (op, dtype, mode)]
+def _all_sizes(data: Data, op: str, dtype: str, sizes: list[str], mode: str, baseline: str, metric: str):
+    """Return (mean log speedup over these sizes by repeat or None, those of them that are missing)."""
     found = {s: pairs_of(data, (op, dtype, s, mode), baseline, metric) for s in sizes}
     status = {s: {data.status_of((op, dtype, s, m), metric)[0] for m in (mode, baseline)} for s in sizes}
     missing = [s for s in sizes if found[s] is None or status[s] != {"ok"}]
@@ -441,13 +442,18 @@ def _all_rows(data: Data, baseline: str, metric: str):
         if _comparable(data, (o, d, s, m), baseline) and not diagnosed(data.study, m)
     )
     for op, dtype, mode in labels:
-        sizes = [s for o, d, s, m in data.rows if (o, d, m) == (op, dtype, mode)]
+        every = list(dict.fromkeys(s for o, d, s, _ in data.rows if (o, d) == (op, dtype)))
+        # A mode, or the baseline, may be one that the study has at some sizes alone.
+        sizes = [s for s in every if all((op, dtype, s, m) in data.status for m in (mode, baseline))]
         if len(sizes) < 2:
             continue
-        pairs, missing = _all_sizes(data, op, dtype, mode, baseline, metric)
+        pairs, missing = _all_sizes(data, op, dtype, sizes, mode, baseline, metric)
         statuses = [data.status_of((op, dtype, s, m), metric)[0] for s in sizes for m in (mode, baseline)]
         status = max(statuses, key=STATUSES.index)
         reason = f"not ok at {', '.join(missing)}" if missing else ""
+        if len(sizes) < len(every):
+            left = f"not measured at {', '.join(s for s in every if s not in sizes)}: over the other {len(sizes)} sizes"
+            reason = "; ".join(filter(None, [reason, left]))
         yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, reason)
 
 
