@@ -89,7 +89,7 @@ def capped(jobs: pd.DataFrame, only: str) -> pd.DataFrame:
 
 CLOCKS = {"clocks.single": 1980.0, "clocks.throughput": 1980.0, "gpu_after.sm_clock": 1980.0}
 ONE = "softmax/float16/512/compile/3"
-AGAIN = "rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1 --configfile "
+AGAIN = "/results/recorded/h200; rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1 "
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_planted_defect_is_found(data, change, what, job, repair):
     (defect,) = Gate(data).defects()
     assert defect.what.startswith(what)
     assert any(name.startswith(job) for name in defect.jobs)
-    assert defect.repair.startswith(repair)
+    assert defect.repair.startswith(f"python workflow/scripts/restore.py {data}; ") and repair in defect.repair
     assert defect.repair.endswith("/study.yaml; python workflow/scripts/promote.py results/h200")
 
 
@@ -138,6 +138,27 @@ def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what)
     change_environment(data, **keys)
     (defect,) = Gate(data).defects()
     assert defect.what == what
+
+
+def test_a_mode_that_was_added_later_is_apart_from_its_baselines_and_they_are_not_from_each_other(data):
+    change_jobs(data, lambda jobs: jobs.assign(ran=jobs.ran.mask(jobs["mode"] == "triton", jobs.ran + 1000)))
+    (defect,) = Gate(data).defects()
+    assert defect.what == "pairs did not run as planned"
+    assert len(defect.jobs) == 10 and all("/triton/" in job for job in defect.jobs)
+
+
+def test_a_repair_brings_back_only_what_is_not_here_and_names_the_configuration(data, monkeypatch):
+    change_jobs(data, put("settled", False))
+    monkeypatch.chdir(data.parents[2])
+    Path("results", "h200", "records").mkdir(parents=True)
+    (recorded,) = Gate(data).defects()
+    assert recorded.repair.startswith("rm results/h200/records/")
+    own = Path(shutil.copytree(data, Path("results", "h200"), dirs_exist_ok=True))
+    for configfile, named in (("config.yaml", ""), ("mine.yaml", " --configfile mine.yaml")):
+        (defect,) = Gate(own, configfile).defects()
+        assert (
+            defect.repair == f"rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1{named}"
+        )
 
 
 def test_older_records_are_judged_by_the_clock_that_they_have(data):
@@ -210,12 +231,17 @@ def test_the_command_lists_defects_and_fails_unless_a_draft_is_wanted(good, data
     change_jobs(data, put("settled", False))
     refused = check("--data", good, data)
     assert refused.returncode != 0
-    assert f"{data}: warm-up did not settle: {ONE}; repair: rm" in refused.stdout
+    assert f"{data}: warm-up did not settle: {ONE}; repair: python" in refused.stdout
     assert "--config draft=True" in refused.stderr and "Traceback" not in refused.stderr
     output = tmp_path / "defects.json"
     assert check("--data", data, "--draft", "--output", output).returncode == 0
     assert len(json.loads(output.read_text())) == 1
     assert "nothing measured here" in check("--data", tmp_path / "none").stdout
+    (data / "speedups.csv").unlink()
+    torn = check("--data", data)
+    assert (
+        torn.returncode != 0 and f"{data}: its tables are not there" in torn.stderr and "Traceback" not in torn.stderr
+    )
 
 
 def test_recorded_studies_pass():

@@ -1,6 +1,7 @@
 """From records to tables: what is refused, what is estimated, how failures show, and filing a study."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -324,6 +325,27 @@ def test_promote_files_a_study_with_the_commit_that_measured_it(study, tmp_path)
     environment = json.loads((tmp_path / "recorded" / "environment.json").read_text())
     assert environment["commit"] == commit
     assert (tmp_path / "recorded" / "samples.parquet").read_bytes() == (results / "samples.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("torn", "message"),
+    [
+        (lambda study: {**study, "repeats": 6}, "summary.json is of another run than its study.yaml; run snakemake"),
+        (None, "missing: softmax/float16/512/compile/3; repair: snakemake"),
+    ],
+)
+def test_promote_refuses_a_study_that_is_not_whole(study, tmp_path, torn, message):
+    results = finished(study, tmp_path / "results", committed_digest())
+    if torn:
+        config = torn(yaml.safe_load((results / "study.yaml").read_text()))
+        (results / "study.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    else:
+        jobs = pd.read_parquet(results / "jobs.parquet")
+        lost = (jobs["size"] == "512") & (jobs["mode"] == "compile") & (jobs.repeat == 3)
+        jobs[~lost].to_parquet(results / "jobs.parquet")
+    with pytest.raises(InputError, match=re.escape(message)):
+        promote.promote(results, tmp_path / "recorded")
+    assert not (tmp_path / "recorded").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Verify: what is chosen, what a second study confirms of a first, what is refused, and a run inside a run."""
 
+import contextlib
 import copy
+import json
 import os
 import re
 import shutil
@@ -120,24 +122,60 @@ def test_a_claim_that_the_study_has_no_cell_of_is_refused():
         verify.choose(STUDY, JOBS, WANTED, {**CLAIMS[0]["rule"], "size": 7})
 
 
+@pytest.mark.parametrize("name", ["h200-kernels", "h200-modes", "h200-dtypes", "cpu-amd-epyc-modes"])
+def test_any_part_of_a_recorded_study_is_a_study(name, monkeypatch):
+    here = ("cpu-amd-epyc", "cpu", "AMD EPYC") if name.startswith("cpu") else ("h200", "cuda", "NVIDIA H200")
+    monkeypatch.setattr(machine, "present", lambda: here)
+    study = yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8"))
+    jobs = pd.read_parquet(RECORDED / name / "jobs.parquet")
+    for seed in range(12):
+        part = verify.choose(study, jobs, {**WANTED, "minutes": 10, "seed": seed})
+        config = Study(part.config).config
+        assert {mode for cell in cells_of(config) for mode in modes_of(config, cell)} == set(config["modes"])
+        assert "targets" not in config and set(config["baselines"]) <= set(config["modes"])
+
+
+def test_a_claim_about_nothing_that_a_study_measured_is_refused():
+    claim = verify.named(CLAIMS, "softmax-narrow")
+    line = r"verify\.claim: softmax-narrow is about nothing that {} measured; allowed: a claim with a row"
+    for name, told in (("h200", True), ("cpu-amd-epyc-modes", False)):
+        document = json.loads((RECORDED / name / "summary.json").read_text(encoding="utf-8"))
+        with contextlib.nullcontext() if told else pytest.raises(InputError, match=line.format(name)):
+            verify.require_told(claim, name, document)
+
+
+def test_what_is_judged_by_another_study_that_has_other_operations_is_open():
+    own, other = (
+        json.loads((RECORDED / name / "summary.json").read_text(encoding="utf-8")) for name in ("h200", "h200-modes")
+    )
+    assert all(told[3] in ("confirms", "contradicts", "cannot tell") for told in verify.judge(CLAIMS, own, other))
+
+
 @pytest.mark.parametrize(
     ("recorded", "here", "line"),
     [
         ("h200", ("h200", "cuda", "NVIDIA H200"), None),
         ("h200-start", ("h200", "cuda", "NVIDIA H200"), None),
         ("cpu-amd-epyc", ("cpu-intel-xeon", "cpu", "Intel Xeon"), None),
-        ("a100", ("h200", "cuda", "NVIDIA H200"), "(h200: NVIDIA H200); allowed here: a study recorded on h200"),
+        ("a100", ("h200", "cuda", "NVIDIA H200"), "; allowed here: a study recorded on NVIDIA H200"),
+        ("h200", ("h200", "cuda", "NVIDIA H200 NVL"), "(h200: NVIDIA H200 NVL), but on NVIDIA H200; allowed here: "),
         ("cpu-x", ("h200", "cuda", "NVIDIA H200"), "cpu-x was not measured on what this machine has"),
-        ("h200", ("cpu-intel", "cpu", "Intel"), "(cpu-intel: Intel); allowed here: a study recorded on a CPU"),
+        (
+            "h200",
+            ("cpu-intel", "cpu", "Intel"),
+            "(cpu-intel: Intel), but on NVIDIA H200; allowed here: a study recorded on a CPU",
+        ),
     ],
 )
 def test_another_machine_is_refused(recorded, here, line, monkeypatch):
     monkeypatch.setattr(machine, "present", lambda: here)
+    names = {"h200": "NVIDIA H200", "a100": "NVIDIA A100-SXM4-80GB"}
+    gpu = None if recorded.startswith("cpu") else {"name": names[recorded.split("-")[0]]}
     if line is None:
-        assert verify.require_same({"machine": recorded}) == here[0]
+        assert verify.require_same({"machine": recorded}, {"gpu": gpu}) == here[0]
         return
     with pytest.raises(InputError) as error:
-        verify.require_same({"machine": recorded})
+        verify.require_same({"machine": recorded}, {"gpu": gpu})
     assert line in str(error.value) and "\n" not in str(error.value)
 
 

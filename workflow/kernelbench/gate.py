@@ -14,10 +14,12 @@ import yaml
 
 from kernelbench.collect import SAME
 from kernelbench.jobs import CELL, clocks_of, slowed
-from kernelbench.study import cells_of, modes_of
+from kernelbench.study import cells_of, diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
 RECORDED = ("results", "recorded")
+# The configuration that a run has which names none.
+DEFAULT = "config.yaml"
 # The metrics of calls that are waited for one at a time.
 SINGLE = ("device", "latency", "event")
 
@@ -35,16 +37,22 @@ class Defect:
         return f"{self.what}{': ' if shown else ''}{shown}; repair: {self.repair}"
 
 
-class Gate:
-    """The checks of the study in `directory`."""
+def is_recorded(directory: Path) -> bool:
+    """Say whether a study's directory is below results/recorded."""
+    return directory.parts[-3:-1] == RECORDED
 
-    def __init__(self, directory: Path):
+
+class Gate:
+    """The checks of the study in `directory`, which `configfile` asks for if it is this machine's own."""
+
+    def __init__(self, directory: Path, configfile: str = DEFAULT):
         self.directory = directory
+        self.configfile = configfile
         self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
         self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
         self.jobs = pd.read_parquet(directory / "jobs.parquet").reset_index(drop=True)
         self.speedups = pd.read_csv(directory / "speedups.csv", dtype={"size": str})
-        self.is_recorded = directory.parts[-3:-1] == RECORDED
+        self.is_recorded = is_recorded(directory)
 
     def defects(self) -> list[Defect]:
         """Return all that is wrong, in the order of the checks."""
@@ -122,13 +130,20 @@ class Gate:
         yield from self._of(self.jobs.settled.eq(False), "warm-up did not settle")
 
     def unordered(self) -> Iterator[Defect]:
-        """Cells whose modes did not run next to each other in a repeat, or not in the planned order."""
+        """Modes that did not run next to those that they are compared with, or cells in another order than planned."""
+        pieces = [*CELL, "repeat"]
         ordered = self.jobs.sort_values(["repeat", "ran"])
-        blocks = (ordered[CELL] != ordered[CELL].shift()).any(axis=1) | (ordered.repeat != ordered.repeat.shift())
-        pieces = ordered.assign(block=blocks.cumsum()).groupby([*CELL, "repeat"])
-        apart = pieces.block.transform("nunique") > 1
-        unplanned = pieces.place.transform(lambda places: not places.is_monotonic_increasing)
-        yield from self._of((apart | unplanned).reindex(self.jobs.index), "pairs did not run as planned")
+        begins = (ordered[pieces] != ordered[pieces].shift()).any(axis=1)
+        ordered = ordered.assign(block=begins.cumsum())
+        found = ordered.groupby("block").place.transform(lambda places: not places.is_monotonic_increasing)
+        blocks = ordered.groupby([*pieces, "mode"]).block.first()
+        for mode, own in ordered.groupby("mode"):
+            other = diagnosed(self.study, mode)
+            for baseline in [other] if other else self.study["baselines"]:
+                there = pd.MultiIndex.from_frame(own[pieces].assign(mode=baseline))
+                beside = blocks.reindex(there).set_axis(own.index)
+                found |= (beside.notna() & (beside != own.block)).reindex(found.index, fill_value=False)
+        yield from self._of(found.reindex(self.jobs.index), "pairs did not run as planned")
 
     def mixed(self) -> Iterator[Defect]:
         """Hardware, software or sources of more than one kind."""
@@ -157,14 +172,20 @@ class Gate:
         return _names(keys), self._again(keys)
 
     def _again(self, jobs: list[tuple]) -> str:
-        """Return the command that measures the cells of `jobs` again, in the repeats that have them."""
+        """Return the command that measures the cells of `jobs` again, in the repeats that have them.
+
+        Where a recorded study's records are not here, they are first brought back: else all of it were measured.
+        """
         results = f"results/{self.study['machine']}"
+        restored = self.is_recorded and not Path(results, "records").is_dir()
+        back = f"python workflow/scripts/restore.py {self.directory}; " if restored else ""
         cells = dict.fromkeys(f"{results}/records/{op}/{dtype}/{size}/*/{r}.json" for op, dtype, size, _, r in jobs)
         removal = f"rm {' '.join(cells)}; " if cells else ""
         promotion = f"; python workflow/scripts/promote.py {results}" if self.is_recorded else ""
-        study = f" --configfile {self.directory / 'study.yaml'}" if self.is_recorded else ""
+        configfile = str(self.directory / "study.yaml") if self.is_recorded else self.configfile
+        study = f" --configfile {configfile}" if configfile != DEFAULT else ""
         on_gpu = " --resources gpu=1" if self.environment["gpu"] else ""
-        return f"{removal}snakemake{on_gpu}{study}{promotion}"
+        return f"{back}{removal}snakemake{on_gpu}{study}{promotion}"
 
 
 def _names(jobs: list[tuple]) -> list[str]:

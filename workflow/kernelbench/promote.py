@@ -6,8 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from kernelbench.errors import InputError
+from kernelbench.gate import Gate
 from kernelbench.harness.provenance import ROOT, SOURCES, sources_digest
 
 # What a recorded study keeps; samples, jobs, study and environment rebuild all the rest.
@@ -38,6 +40,7 @@ def promote(results: Path, recorded: Path) -> str:
     if len(environment["sources"]) != 1:
         raise InputError(f"{results}: measured by different sources: {', '.join(environment['sources'])}")
     commit = commit_of(environment["sources"][0])
+    _require_whole(results, environment)
     statuses = pd.read_parquet(results / "jobs.parquet", columns=["status"]).status
     bad = statuses[statuses.isin(["incorrect", "crashed"])]
     if len(bad):
@@ -53,6 +56,18 @@ def promote(results: Path, recorded: Path) -> str:
     if (results / "paper.pdf").is_file():
         shutil.copyfile(results / "paper.pdf", recorded / "paper.pdf")
     return commit
+
+
+def _require_whole(results: Path, environment: dict) -> None:
+    """Raise InputError where the tables are not those of the study that is beside them, or lack jobs of it."""
+    study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
+    document = json.loads((results / "summary.json").read_text(encoding="utf-8"))
+    if document["study"] != study or document["environment"] != environment:
+        raise InputError(
+            f"{results}: summary.json is of another run than its study.yaml; run snakemake to the end first"
+        )
+    for defect in Gate(results).missing():
+        raise InputError(f"{results}: {defect}")
 
 
 def _add_commit(path: Path, commit: str) -> None:

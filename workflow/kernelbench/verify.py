@@ -46,15 +46,20 @@ class Part:
     seconds: float
 
 
-def require_same(study: dict) -> str:
-    """Return the label of this machine; raise InputError unless the mapping `study` was measured on such a one."""
+def require_same(study: dict, environment: dict) -> str:
+    """Return the label of this machine; raise InputError unless the study was measured on such a one.
+
+    study, environment: the mappings of study.yaml and environment.json. Of a GPU the full name counts: several models
+    share a label.
+    """
     label, device, name = machine.present()
     measured = study["machine"]
-    agree = measured.startswith("cpu") if device == "cpu" else measured == label or measured.startswith(f"{label}-")
-    if not agree:
+    gpu = None if measured.startswith("cpu") else environment["gpu"]["name"]
+    if (device == "cpu") != (gpu is None) or gpu not in (None, name):
         raise InputError(
-            f"config: verify.study: {measured} was not measured on what this machine has ({label}: {name}); "
-            f"allowed here: a study recorded on {'a CPU' if device == 'cpu' else label}"
+            f"config: verify.study: {measured} was not measured on what this machine has ({label}: {name})"
+            f"{f', but on {gpu}' if gpu else ''}; allowed here: a study recorded on "
+            f"{'a CPU' if device == 'cpu' else name}"
         )
     return label
 
@@ -134,13 +139,18 @@ def _rank(seed: int, *what: str) -> bytes:
 
 
 def _cut(study: dict, chosen: list[tuple[str, str]], repeats: int) -> dict:
-    """Return the config of a study that is `study` at the chosen (op, size), without modes for diagnosis."""
+    """Return the config of a study that is `study` at the chosen (op, size), without modes for diagnosis.
+
+    Nor has it what names ops or modes that are left out: series at other sizes, and targets.
+    """
     modes = {}
     for mode in _compared(study):
         entry = dict(study["modes"][mode])
         if "only" in entry:
             only = {op: [s for s in sizes if (op, str(s)) in chosen] for op, sizes in entry["only"].items()}
             entry["only"] = {op: sizes for op, sizes in only.items() if sizes}
+        if "series" in entry:
+            entry["series"] = {op: sizes for op, sizes in entry["series"].items() if op in {op for op, _ in chosen}}
         if entry.get("only") != {}:
             modes[mode] = entry
     ops = {}
@@ -149,10 +159,15 @@ def _cut(study: dict, chosen: list[tuple[str, str]], repeats: int) -> dict:
         if sizes:
             own = {"modes": [mode for mode in entry["modes"] if mode in modes]} if "modes" in entry else {}
             ops[op] = {**entry, "sizes": sizes, **own}
+    cut = {**study, "ops": ops, "modes": modes}
+    ran = {mode for cell in cells_of(cut) for mode in modes_of(cut, cell)}
+    modes = {mode: entry for mode, entry in modes.items() if mode in ran}
+    baselines = [mode for mode in study["baselines"] if mode in ran]
     # A study from before there was a choice started a new process for each job.
-    changed = {"machine": "auto", "study": AGAIN, "repeats": repeats, "ops": ops, "modes": modes, "recorded": []}
+    changed = {"machine": "auto", "study": AGAIN, "repeats": repeats, "recorded": []}
+    changed |= {"baselines": baselines, "ops": ops, "modes": modes}
     # A note is of the recording, not of what is measured again.
-    same = {key: value for key, value in study.items() if key != "note"}
+    same = {key: value for key, value in study.items() if key not in ("note", "targets")}
     return {"start": "fresh", **same, **changed}
 
 
@@ -230,7 +245,8 @@ def _follows(old: str, new: str) -> str:
 
 def _whole(study: dict, again: dict) -> list[dict]:
     """Return the speedups of `again` without means over fewer sizes than `study` has."""
-    whole = {op for op, entry in again["study"]["ops"].items() if entry["sizes"] == study["ops"][op]["sizes"]}
+    sizes = {op: entry["sizes"] for op, entry in study["ops"].items()}
+    whole = {op for op, entry in again["study"]["ops"].items() if entry["sizes"] == sizes.get(op)}
     return [row for row in again["speedups"] if row["size"] != ALL or row["op"] in whole]
 
 
@@ -239,6 +255,15 @@ def named(claims: list[dict], name: str) -> dict:
     found = {claim["id"]: claim for claim in claims}
     require_known("config: verify.claim", name, found)
     return found[name]
+
+
+def require_told(claim: dict, name: str, document: dict) -> None:
+    """Raise InputError where the study `name`, whose summary.json is `document`, has no row that a claim is about."""
+    if not evaluate(claim["rule"], document["speedups"], document["study"]).rows:
+        raise InputError(
+            f"config: verify.claim: {claim['id']} is about nothing that {name} measured; allowed: a claim with a row "
+            "in its speedups.csv"
+        )
 
 
 def preview(name: str, part: Part, wanted: dict, gpus: int) -> str:

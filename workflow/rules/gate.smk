@@ -11,6 +11,10 @@ localrules:
     check,
 
 
+# What repairs this machine's study has to name.
+configured = os.path.relpath(workflow.configfiles[-1])
+
+
 # This machine's own paper shows what is wrong with its data, as a draft; it is never refused.
 rule find_defects:
     input:
@@ -27,9 +31,9 @@ rule find_defects:
         "../../envs/environment.yaml"
     params:
         data=lambda wildcards, input: Path(input.jobs).parent,
-        draft="--draft",
+        options=["--draft", "--configfile", configured],
     shell:
-        "python workflow/scripts/check.py --data {params.data:q} {params.draft} --output {output:q} > {log:q} 2>&1"
+        "python workflow/scripts/check.py --data {params.data:q} {params.options:q} --output {output:q} > {log:q} 2>&1"
 
 
 use rule find_defects as find_defects_recorded with:
@@ -45,7 +49,7 @@ use rule find_defects as find_defects_recorded with:
         "results/rebuilt/{recorded}/logs/find_defects.log",
     params:
         data=lambda wildcards, input: Path(input.jobs).parent,
-        draft="--draft" if study.draft else "",
+        options=["--draft"] if study.draft else [],
 
 
 # List the defects of the recorded studies, and of what this machine measured; fail if there are any.
@@ -56,5 +60,6 @@ rule check:
         "../../envs/environment.yaml"
     params:
         data=[*recorded_data, study.results],
+        configfile=configured,
     shell:
-        "python workflow/scripts/check.py --data {params.data:q} 2>&1 | tee {log:q}"
+        "python workflow/scripts/check.py --data {params.data:q} --configfile {params.configfile:q} 2>&1 | tee {log:q}"

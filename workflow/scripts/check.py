@@ -5,21 +5,24 @@ import json
 from pathlib import Path
 
 from kernelbench.errors import InputError, run
-from kernelbench.gate import Gate
+from kernelbench.gate import DEFAULT, Gate, is_recorded
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="directories with the tables of a study")
+    parser.add_argument("--configfile", default=DEFAULT, help="of this machine's own study (default: %(default)s)")
     parser.add_argument("--draft", action="store_true", help="defects are no failure: the paper will be a draft")
     parser.add_argument("--output", type=Path, help="the defects as JSON")
     arguments = parser.parse_args()
     found = []
     for directory in arguments.data:
         if not all((directory / table).is_file() for table in ("jobs.parquet", "speedups.csv")):
+            if is_recorded(directory):
+                raise InputError(f"{directory}: its tables are not there; allowed: a study that promote.py has filed")
             print(f"{directory}: nothing measured here, or not to the end")
             continue
-        defects = [str(defect) for defect in Gate(directory).defects()]
+        defects = [str(defect) for defect in Gate(directory, arguments.configfile).defects()]
         print(f"{directory}: {len(defects) or 'no'} defect{'s' if len(defects) != 1 else ''}")
         found += [f"{directory}: {defect}" for defect in defects]
     print(*found, sep="\n", end="\n" if found else "")

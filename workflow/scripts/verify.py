@@ -14,7 +14,7 @@ from kernelbench import claims, start
 from kernelbench.errors import InputError, run
 from kernelbench.study import RECORDED
 from kernelbench.summarize import Data, write_csv
-from kernelbench.verify import choose, compare, judge, named, preview, report, require_same
+from kernelbench.verify import choose, compare, judge, named, preview, report, require_same, require_told
 
 
 def main() -> None:
@@ -29,11 +29,13 @@ def main() -> None:
         raise InputError("config: verify is missing; allowed: a mapping of study, minutes, repeats and seed")
     recorded = RECORDED / wanted["study"]
     study = yaml.safe_load((recorded / "study.yaml").read_text(encoding="utf-8"))
-    label = require_same(study)
+    label = require_same(study, json.loads((recorded / "environment.json").read_text(encoding="utf-8")))
+    document = json.loads((recorded / "summary.json").read_text(encoding="utf-8"))
     known = claims.load(arguments.claims)
     rule = None
     if "claim" in wanted:
         known = [named(known, wanted["claim"])]
+        require_told(known[0], wanted["study"], document)
         rule = known[0]["rule"]
     part = choose(study, pd.read_parquet(recorded / "jobs.parquet"), wanted, rule)
     console = Console(highlight=False, markup=False)
@@ -42,8 +44,8 @@ def main() -> None:
     measure(part.config, results, arguments.gpus)
     figures = compare(Data(recorded), Data(results))
     write_csv(figures, results / "verify.csv")
-    documents = [json.loads((path / "summary.json").read_text(encoding="utf-8")) for path in (recorded, results)]
-    for piece in report(figures, judge(known, *documents)):
+    again = json.loads((results / "summary.json").read_text(encoding="utf-8"))
+    for piece in report(figures, judge(known, document, again)):
         console.print(piece, soft_wrap=True)
 
 
