@@ -1255,6 +1255,7 @@ def test_what_each_layer_of_the_compiler_adds_to_a_call_is_told(whole, recorded_
         section(text, "Other operations, models, modes and dtypes {"),
     )
     assert told.groups() == (str(len(cells)), *map(paper.value, added))
+    assert f"Dynamo adds {paper.value(added[0])}&nbsp;µs, AOTAutograd adds" in section(text, "Conclusion")
     assert "splits it by the layers" in text and "layers of the compiler" not in render(whole)
 
 
