@@ -94,6 +94,8 @@ def changed(text: str, *, claim: int = 0, **keys) -> str:
         ({"rule__some": "faster"}, "and one of every, some and none"),
         ({"rule__op": "sofmax"}, "softmax-narrow: rule.op: sofmax is not known (did you mean softmax?); allowed: "),
         ({"rule__mode": ["eager", "triten"]}, "softmax-narrow: rule.mode: triten is not known (did you mean triton?)"),
+        ({"rule__dtype": "float61"}, "softmax-narrow: rule.dtype: float61 is not known (did you mean float16?)"),
+        ({"rule__size": [1024, 4069]}, "softmax-narrow: rule.size: 4069 is not known (did you mean 4096?)"),
         ({"rule__baseline": "none"}, "softmax-narrow: rule.baseline: none is not known"),
         ({"rule__metric": "devices"}, "softmax-narrow: rule.metric: devices is not known (did you mean device?)"),
         ({"figure": "speedup"}, "softmax-narrow: figure: speedup is not known (did you mean speedups?); allowed: "),

@@ -20,7 +20,7 @@ from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import RECORDED, refuse_duplicates, require_known, validate
-from kernelbench.words import MEASURED
+from kernelbench.words import ALL, MEASURED
 
 SCHEMA = ROOT / "workflow" / "schemas" / "claims.schema.yaml"
 KEY = ("op", "dtype", "size", "mode", "baseline", "metric")
@@ -45,18 +45,27 @@ def load(path: Path) -> list[dict]:
     refuse_duplicates([path])
     claims = yaml.safe_load(path.read_text(encoding="utf-8"))
     validate(claims, SCHEMA, path.name)
-    ids = [claim["id"] for claim in claims]
-    studies = [yaml.safe_load(study.read_text(encoding="utf-8")) for study in sorted(RECORDED.glob("*/study.yaml"))]
-    ops, modes = ({name: None for study in studies for name in study[key]} for key in ("ops", "modes"))
+    ids, names = [claim["id"] for claim in claims], _names()
     for claim in claims:
         what = f"{path.name}: {claim['id']}"
         if ids.count(claim["id"]) > 1:
             raise InputError(f"{what}: is given twice; allowed: each id once")
         require_known(f"{what}: figure", claim["figure"], [*FIGURES, *SECTIONS])
-        for key, known in (("op", ops), ("mode", modes), ("baseline", modes), ("metric", MEASURED)):
-            for name in _values(claim["rule"][key]):
+        for key, known in names.items():
+            for name in _values(claim["rule"].get(key, [])):
                 require_known(f"{what}: rule.{key}", name, known)
     return claims
+
+
+def _names() -> dict[str, list[str]]:
+    """Return what the recorded studies have of each key of a rule: what else it names would select nothing."""
+    studies = [yaml.safe_load(study.read_text(encoding="utf-8")) for study in sorted(RECORDED.glob("*/study.yaml"))]
+    entries = [entry for study in studies for entry in study["ops"].values()]
+    modes = [mode for study in studies for mode in study["modes"]]
+    dtypes = [dtype for entry in (*studies, *entries) for dtype in entry.get("dtypes", ())]
+    names = {"op": [op for study in studies for op in study["ops"]], "dtype": dtypes, "mode": modes, "baseline": modes}
+    names["size"] = [str(size) for entry in entries for size in entry["sizes"]] + [ALL]
+    return {key: list(dict.fromkeys(found)) for key, found in names.items()} | {"metric": list(MEASURED)}
 
 
 def selected(rule: dict, study: dict) -> list[tuple]:
