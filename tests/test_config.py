@@ -1,11 +1,13 @@
 """Bad configs: each ends with one clear line and a non-zero exit, and touches nothing."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from checkout import TINY, Checkout
 
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
@@ -132,6 +134,14 @@ def changed(changes: dict) -> str:
     return yaml.safe_dump(config)
 
 
+STUDY = "results/cpu-test/study.yaml"
+
+
+@pytest.fixture
+def checkout(tmp_path) -> Checkout:
+    return Checkout(tmp_path / "a study", TINY)
+
+
 def snakemake(*arguments) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--resources", "gpu=1", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -151,6 +161,44 @@ def test_a_bad_config_gives_one_line_and_touches_nothing(name, tmp_path):
     assert len(said) == 1, output
     assert len(output.strip().splitlines()) <= 3, output
     assert sorted((ROOT / "results").rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "value"),
+    [
+        ("sampling={samples: 20}", "sampling.samples", 20),
+        ("sampling={max_seconds: 0.2}", "sampling.max_seconds", 0.2),
+        ("equivalence={default: 0.05}", "equivalence.default", 0.05),
+        ("ops={copy: {sizes: [2MiB], modes: [eager]}}", "ops.copy.sizes", ["2MiB"]),
+        ("ops={softmax: {rows: 16, sizes: [64, 128]}}", "ops.softmax", {"rows": 16, "sizes": [64, 128]}),
+        ("modes={compile: {runner: compile, dynamic: true}}", "modes.compile.dynamic", True),
+    ],
+)
+def test_numbers_inside_of_what_the_command_line_gives_are_numbers(checkout, given, key, value):
+    checkout.run(STUDY, "--config", given)
+    study = yaml.safe_load((checkout.path / STUDY).read_text(encoding="utf-8"))
+    for part in key.split("."):
+        study = study[part]
+    assert study == value
+
+
+def test_a_job_is_measured_with_what_the_command_line_gives(checkout):
+    name = "results/cpu-test/records/copy/float32/1MiB/eager/0.json"
+    checkout.run(name, "--config", "sampling={samples: 6}", "ops={copy: {sizes: [1MiB, 2MiB]}}")
+    assert json.loads((checkout.path / name).read_text())["settings"]["sampling"]["samples"] == 6
+
+
+def test_a_number_that_is_not_allowed_inside_of_what_the_command_line_gives_is_named():
+    done = snakemake("--dry-run", "--config", "verify={minutes: 0}")
+    assert done.returncode != 0
+    assert "config: verify.minutes: 0 is not allowed; allowed: a number above 0" in done.stderr
+
+
+def test_text_of_a_config_file_that_looks_like_a_number_stays_text(checkout):
+    checkout.configure({**TINY, "ops": {**TINY["ops"], "softmax": {"rows": "64", "sizes": [128]}}})
+    process = checkout.start("plan", "--config", "sampling={samples: 20}")
+    assert "ops.softmax: rows: '64' is not allowed" in process.communicate()[0]
+    assert process.returncode != 0
 
 
 def test_another_gpu_is_refused_in_one_line(tmp_path):

@@ -6,6 +6,7 @@ Importing this imports no torch: Snakemake reads the study at every call.
 import ast
 import hashlib
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -77,10 +78,12 @@ class Study:
 
     config: the mapping of config.yaml (study.yaml holds one that is already resolved).
     here: whether this machine measures; the login node of a cluster only submits.
+    given: what of it the command line gave, as `typed` reads it; laid over all else.
     Raises InputError, one line, for whatever is wrong with it.
     """
 
-    def __init__(self, config: dict, here: bool = True):
+    def __init__(self, config: dict, here: bool = True, given: dict | None = None):
+        config = _overlay(config, given or {})
         validate(config, SCHEMA, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
@@ -337,6 +340,24 @@ def load(path: Path) -> Study:
     """Return the study of the YAML file at `path`."""
     refuse_duplicates([path])
     return Study(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+
+
+def typed(given):
+    """Return the command line's config with numbers, yes or no, and null where Snakemake leaves text: inside of values.
+
+    As in a config file, whose values must not be read twice: there text that looks like a number is text.
+    """
+    if isinstance(given, Mapping):
+        return {key: typed(value) for key, value in given.items()}
+    if isinstance(given, list):
+        return [typed(value) for value in given]
+    if not isinstance(given, str):
+        return given
+    try:
+        value = yaml.safe_load(given)
+    except yaml.YAMLError:
+        return given
+    return value if value is None or isinstance(value, bool | int | float) else given
 
 
 def refuse_duplicates(paths) -> None:
