@@ -182,6 +182,14 @@ def test_numbers_inside_of_what_the_command_line_gives_are_numbers(checkout, giv
     assert study == value
 
 
+def test_what_the_command_line_gives_is_laid_over_the_preset_of_a_cpu(checkout):
+    checkout.configure({**TINY, "presets": {"cpu": {"repeats": 3, "dtypes": ["float16"]}}})
+    output = checkout.run("plan", "--config", "repeats=7", "dtypes=[bfloat16]")
+    assert "2 cells, 4 modes, 7 repeats: 35 jobs" in output
+    checkout.run(STUDY, "--config", "repeats=7", "dtypes=[bfloat16]")
+    assert yaml.safe_load((checkout.path / STUDY).read_text(encoding="utf-8"))["dtypes"] == ["bfloat16"]
+
+
 def test_a_job_is_measured_with_what_the_command_line_gives(checkout):
     name = "results/cpu-test/records/copy/float32/1MiB/eager/0.json"
     checkout.run(name, "--config", "sampling={samples: 6}", "ops={copy: {sizes: [1MiB, 2MiB]}}")

@@ -134,6 +134,18 @@ def test_without_a_gpu_the_preset_applies(monkeypatch):
         assert sum(_elements(shape) for shape in shapes.values()) * 4 >= 2**20
 
 
+def test_what_the_command_line_gives_is_laid_over_the_preset(monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: ("cpu-x", "cpu", "X"))
+    given = {"repeats": 7, "dtypes": ["bfloat16"], "sampling": {"samples": 20}, "recorded": [], "draft": True}
+    study = Study(CONFIG, given=given)
+    assert study.repeats == study.config["repeats"] == 7
+    assert {cell.dtype for cell in study.cells()} == {"bfloat16"}
+    preset = CONFIG["presets"]["cpu"]["sampling"]
+    assert study.config["sampling"] == {**CONFIG["sampling"], **preset, "samples": 20}
+    assert study.draft and not {"recorded", "draft"} & set(study.config)
+    assert Study(study.config).jobs == study.jobs
+
+
 def _elements(shape) -> int:
     total = 1
     for edge in shape:

@@ -83,7 +83,8 @@ class Study:
     """
 
     def __init__(self, config: dict, here: bool = True, given: dict | None = None):
-        config = _overlay(config, given or {})
+        given = given or {}
+        config = _overlay(config, given)
         validate(config, SCHEMA, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
@@ -92,7 +93,9 @@ class Study:
         # What is shown or compared besides is no part of what is measured.
         apart = ("presets", "recorded", "draft", "verify")
         own = {key: value for key, value in config.items() if key not in apart}
-        merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
+        preset = _overlay(own, config.get("presets", {}).get(self.device, {}))
+        # Not those of `given` that are no part of what is measured.
+        merged = _overlay(preset, {key: value for key, value in given.items() if key in own})
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
             validate(layer, SCHEMA, "config")
             _check_ops(layer)
