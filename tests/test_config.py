@@ -1,8 +1,10 @@
 """Bad configs: each ends with one clear line and a non-zero exit, and touches nothing."""
 
 import json
+import math
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -82,7 +84,27 @@ BAD = {
     "duplicate size": ({"ops.matmul.sizes": [512, 512]}, "ops.matmul.sizes: [512, 512] is not allowed"),
     "no sizes": ({"ops.matmul.sizes": []}, "ops.matmul.sizes: [] is not allowed"),
     "negative repeats": ({"repeats": -1}, "repeats: -1 is not allowed; allowed: an integer from 1 to 1000"),
-    "text for a number": ({"seed": "one"}, 'seed: "one" is not allowed; allowed: an integer of at least 0'),
+    "text for a number": ({"seed": "one"}, 'seed: "one" is not allowed; allowed: an integer from 0 to 2^63 - 1'),
+    "seed beyond 64 bits": (
+        {"seed": 2**63},
+        "seed: 9223372036854775808 is not allowed; allowed: an integer from 0 to 2^63 - 1",
+    ),
+    "seed beyond all": ({"seed": 1e40}, "seed: 1e+40 is not allowed; allowed: an integer from 0 to 2^63 - 1"),
+    "date for a seed": ({"seed": date(2026, 11, 20)}, 'seed: "2026-11-20" is not allowed; allowed: an integer from 0'),
+    "repeats with a point": ({"repeats": 3.0}, "repeats: 3.0 is not allowed; allowed: an integer from 1 to 1000"),
+    "threads with a point": ({"threads": 1.0}, "threads: 1.0 is not allowed; allowed: an integer from 1 to 256"),
+    "size with a point": (
+        {"ops.matmul.sizes": [512.0]},
+        "ops.matmul.sizes.0: 512.0 is not allowed; allowed: an integer, or text",
+    ),
+    "no number of seconds": (
+        {"sampling.max_seconds": math.nan},
+        "sampling.max_seconds: NaN is not allowed; allowed: a number above 0",
+    ),
+    "no number for a tolerance": (
+        {"sampling.warmup_tolerance": math.nan},
+        "sampling.warmup_tolerance: NaN is not allowed; allowed: a number above 0",
+    ),
     "negative rows": (
         {"ops.softmax.rows": -5},
         "ops.softmax: rows: -5 is not allowed; allowed: an integer of at least 1",

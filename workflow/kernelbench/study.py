@@ -6,6 +6,7 @@ Importing this imports no torch: Snakemake reads the study at every call.
 import ast
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -536,10 +537,23 @@ def _overlay(below: dict, above: dict) -> dict:
     return result
 
 
+def _is_integer(checker, value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(checker, value) -> bool:
+    return _is_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+# To JSON Schema 3.0 is an integer and NaN a number within all bounds; to what reads the numbers neither is.
+_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
+
+
 def validate(document, schema: Path, what: str) -> None:
     """Raise InputError, which begins with `what`, for the first thing of `document` that the YAML `schema` refuses."""
     schema = yaml.safe_load(schema.read_text(encoding="utf-8"))
-    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(document))
+    errors = list(_Validator(schema).iter_errors(document))
     if errors:
         # A misspelt key is both unknown and missing: the former says what was meant.
         worst = min(errors, key=lambda e: (e.validator != "additionalProperties", list(map(str, e.absolute_path))))
@@ -560,4 +574,4 @@ def _sentence(error: jsonschema.ValidationError) -> str:
         return f"{at}{missing} is missing; allowed: {allowed}"
     allowed = error.schema.get("description", f"{error.validator} {error.validator_value}")
     hint = nearest(error.instance, error.validator_value) if error.validator == "enum" else ""
-    return f"{at}{json.dumps(error.instance)} is not allowed{hint}; allowed: {allowed}"
+    return f"{at}{json.dumps(error.instance, default=str)} is not allowed{hint}; allowed: {allowed}"
