@@ -14,6 +14,8 @@ from checkout import TINY, Checkout
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
 
+ONLY_NOWHERE = {mode: {"runner": mode, "only": {}} for mode in ("eager", "compile")}
+
 # What to change in config.yaml ({dotted key: value, None takes it out}, or text that replaces the file), and what the
 # line must say.
 BAD = {
@@ -135,6 +137,10 @@ BAD = {
     "diagnosis of itself": ({"modes.eager.diagnoses": "eager"}, "modes.eager.diagnoses: eager is not known"),
     "only for an op that is not there": ({"modes.eager.only": {"sofmax": [1024]}}, "only: sofmax is not known (did"),
     "only for a size that is not there": ({"modes.eager.only": {"softmax": [1000]}}, "only.softmax: 1000 is not known"),
+    "no job": (
+        {"presets": None, "ops": {"copy": {"sizes": ["1MiB"]}}, "baselines": ["eager"], "modes": ONLY_NOWHERE},
+        "modes: none of eager, compile is for a cell of the study, which has no job; allowed: one mode or more whose",
+    ),
     "duplicate op": (CONFIG.replace("  softmax: ", "  matmul: ", 1), "matmul is given twice; allowed: each key once"),
     "empty file": ("", "Config file must be given as JSON or YAML with keys at top level"),
     "not YAML": ("ops: [", "Config file is not valid JSON or YAML"),

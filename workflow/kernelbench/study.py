@@ -109,6 +109,11 @@ class Study:
         _check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
         self.modes = {mode: _only_there(entry, merged["ops"]) for mode, entry in merged["modes"].items()}
         self.config = {**merged, "machine": self.machine, "modes": self.modes}
+        if not any(modes_of(self.config, cell) for cell in self.cells()):
+            raise InputError(
+                f"config: modes: none of {', '.join(self.modes)} is for a cell of the study, which has no job; "
+                "allowed: one mode or more whose only, if it has one, names a cell"
+            )
         self.repeats = merged["repeats"]
         self.workloads = {op: _workload(op, entry) for op, entry in merged["ops"].items()}
 
