@@ -137,9 +137,13 @@ BAD = {
     "diagnosis of itself": ({"modes.eager.diagnoses": "eager"}, "modes.eager.diagnoses: eager is not known"),
     "only for an op that is not there": ({"modes.eager.only": {"sofmax": [1024]}}, "only: sofmax is not known (did"),
     "only for a size that is not there": ({"modes.eager.only": {"softmax": [1000]}}, "only.softmax: 1000 is not known"),
+    "only for an op that has modes of its own": (
+        {"modes.compile-skip-guards.only": {"copy": ["1GiB"]}},
+        "modes.compile-skip-guards.only: copy has modes of its own without compile-skip-guards; allowed: ops whose",
+    ),
     "no job": (
         {"presets": None, "ops": {"copy": {"sizes": ["1MiB"]}}, "baselines": ["eager"], "modes": ONLY_NOWHERE},
-        "modes: none of eager, compile is for a cell of the study, which has no job; allowed: one mode or more whose",
+        "modes: none of compile, eager is for a cell of the study, which has no job; allowed: one mode or more whose",
     ),
     "duplicate op": (CONFIG.replace("  softmax: ", "  matmul: ", 1), "matmul is given twice; allowed: each key once"),
     "empty file": ("", "Config file must be given as JSON or YAML with keys at top level"),

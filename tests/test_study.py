@@ -74,12 +74,15 @@ def test_the_study_as_run_can_be_run_again_whatever_a_preset_leaves_out(monkeypa
     arms = {
         "arm": {"runner": "eager", "only": {"softmax": [1024, 16384], "matmul": [512]}},
         "gone": {"runner": "eager", "only": {"softmax": [65536]}},
+        "elsewhere": {"runner": "eager", "only": {"layer_norm": [256]}},
     }
-    study = Study({**CONFIG, "recorded": [], "modes": {**CONFIG["modes"], **arms}})
+    cpu = {"repeats": 3, "ops": {"softmax": {"sizes": [1024]}, "layer_norm": {"sizes": [256], "modes": ["eager"]}}}
+    modes = {"eager": {"runner": "eager"}, "compile": {"runner": "compile"}, **arms}
+    study = Study({**CONFIG, "recorded": [], "modes": modes, "presets": {"cpu": cpu}})
     again = Study(yaml.safe_load(yaml.safe_dump(study.config)))
     assert again.jobs == study.jobs and again.config == study.config
     assert study.modes["arm"]["only"] == {"softmax": [1024], "matmul": [512]}
-    assert "gone" not in {job.mode for job in study.jobs}
+    assert not {"gone", "elsewhere"} & {job.mode for job in study.jobs}
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "workflow" / "studies").glob("*.yaml")), ids=str)

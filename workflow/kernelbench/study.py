@@ -107,7 +107,7 @@ class Study:
         self.verify = config.get("verify")
         _check_recorded("recorded", self.recorded)
         _check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
-        self.modes = {mode: _only_there(entry, merged["ops"]) for mode, entry in merged["modes"].items()}
+        self.modes = {mode: _only_there(mode, entry, merged["ops"]) for mode, entry in merged["modes"].items()}
         self.config = {**merged, "machine": self.machine, "modes": self.modes}
         if not any(modes_of(self.config, cell) for cell in self.cells()):
             raise InputError(
@@ -463,6 +463,12 @@ def _check_only(config: dict) -> None:
     for mode, entry in config["modes"].items():
         for op, sizes in entry.get("only", {}).items():
             require_known(f"config: modes.{mode}.only", op, config["ops"])
+            of_op = config["ops"][op].get("modes", [mode])
+            if mode not in of_op:
+                raise InputError(
+                    f"config: modes.{mode}.only: {op} has modes of its own without {mode}; "
+                    f"allowed: ops whose modes have it, or {op} with it in ops.{op}.modes"
+                )
             for size in sizes:
                 require_known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
 
@@ -484,11 +490,12 @@ def _check_targets(config: dict) -> None:
                 require_known(f"config: targets.{kind}.of", of, others)
 
 
-def _only_there(entry: dict, ops: dict) -> dict:
-    """Return a mode's entry that is only for sizes that there are: a preset may have left some out, or all."""
+def _only_there(mode: str, entry: dict, ops: dict) -> dict:
+    """Return a mode's entry that is only for cells that have it: a preset may have left some out, or all."""
     if "only" not in entry:
         return entry
-    there = {op: {str(size) for size in ops[op]["sizes"]} for op in entry["only"] if op in ops}
+    have = [op for op in entry["only"] if op in ops and mode in ops[op].get("modes", [mode])]
+    there = {op: {str(size) for size in ops[op]["sizes"]} for op in have}
     only = {op: [size for size in entry["only"][op] if str(size) in sizes] for op, sizes in there.items()}
     return {**entry, "only": {op: sizes for op, sizes in only.items() if sizes}}
 
