@@ -1,5 +1,6 @@
 """The study: its cells and jobs, their order, and what a job depends on."""
 
+import re
 from itertools import groupby
 from pathlib import Path
 
@@ -91,6 +92,24 @@ def test_the_other_studies_are_accepted_and_file_their_results_apart(path, monke
     study = load(path)
     assert study.results == f"results/h200-{path.stem}"
     assert study.repeats >= 6, "what an exact interval needs"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("seed: 1\n? [a, b]\n: 1\n", r"config.yaml: line 2: a list is not allowed as a key; allowed: text"),
+        ("ops:\n  ? {a: b}\n  : 1\n", r"config.yaml: line 2: a mapping is not allowed as a key; allowed: text"),
+        ("seed: !seed 1\n", r".*/config.yaml: not valid YAML: could not determine a constructor for .* '!seed' .*"),
+        ("ops: [\n", r".*/config.yaml: not valid YAML: .*"),
+        ("", r"config: null is not allowed; allowed: a mapping of the keys of config.yaml"),
+    ],
+)
+def test_a_file_that_is_no_mapping_of_names_gives_one_line(tmp_path, text, line):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
+        load(path)
+    assert re.fullmatch(line, str(refused.value))
 
 
 def test_another_seed_is_another_order(monkeypatch):

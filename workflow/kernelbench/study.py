@@ -7,10 +7,10 @@ import ast
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 
@@ -84,8 +84,7 @@ class Study:
     """
 
     def __init__(self, config: dict, here: bool = True, given: dict | None = None):
-        given = given or {}
-        config = _overlay(config, given)
+        config, given = (_overlay(config, given), given) if given else (config, {})
         validate(config, SCHEMA, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
@@ -348,7 +347,15 @@ def without_arms(document: dict) -> dict:
 def load(path: Path) -> Study:
     """Return the study of the YAML file at `path`."""
     refuse_duplicates([path])
-    return Study(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+    return Study(_read(path, yaml.safe_load))
+
+
+def _read(path, parse: Callable):
+    """Return what `parse` makes of the text of the YAML file at `path`; raise InputError where it is none."""
+    try:
+        return parse(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
 
 
 def typed(given):
@@ -372,22 +379,19 @@ def typed(given):
 def refuse_duplicates(paths) -> None:
     """Raise InputError for a key given twice in one of the YAML files: YAML itself would drop the first unseen."""
     for path in paths:
-        try:
-            root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-        _walk(root, path)
+        _walk(_read(path, partial(yaml.compose, Loader=yaml.SafeLoader)), path)
 
 
 def _walk(node, path) -> None:
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
+            where = f"{Path(path).name}: line {key.start_mark.line + 1}"
+            if not isinstance(key, yaml.ScalarNode):
+                kind = "list" if isinstance(key, yaml.SequenceNode) else "mapping"
+                raise InputError(f"{where}: a {kind} is not allowed as a key; allowed: text")
             if key.value in seen:
-                raise InputError(
-                    f"{Path(path).name}: line {key.start_mark.line + 1}: {key.value} is given twice; "
-                    "allowed: each key once"
-                )
+                raise InputError(f"{where}: {key.value} is given twice; allowed: each key once")
             seen.add(key.value)
             _walk(value, path)
     elif isinstance(node, yaml.SequenceNode):
