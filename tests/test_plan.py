@@ -5,6 +5,7 @@ import os
 
 import pandas as pd
 import pytest
+import yaml
 from checkout import TINY, Checkout
 from rich.console import Console
 
@@ -35,7 +36,13 @@ def record(directory, machine, rows):
         [(*row, *[None] * (4 - len(row))) for row in rows], columns=["op", "mode", "seconds.wall", "reason"]
     )
     table.to_parquet(directory / machine / "jobs.parquet")
+    (directory / machine / "study.yaml").write_text(yaml.safe_dump({"machine": machine, **named(machine)}))
     return directory
+
+
+def named(label: str) -> dict:
+    """Return the key of a study whose results are filed under `label`."""
+    return {"study": label.rpartition("-")[2]} if label.endswith(("-mine", "-modes")) else {}
 
 
 def measured(root, study, mode, **seconds):
@@ -89,7 +96,35 @@ def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, r
 
 def test_what_was_not_asked_for_on_another_device_says_nothing_of_this_one(study, tmp_path):
     rows = [("softmax", "eager", 2.0), ("softmax", "compile", 0.2, "needs cuda, this machine is cpu")]
-    assert recorded(record(tmp_path, "cpu-other", rows), "cpu-other").by_mode == {"eager": 2.0}
+    assert recorded(record(tmp_path, "cpu-other", rows), study)[0].by_mode == {"eager": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("label", "order"),
+    [
+        ("h200-mine", ["h200", "h200-modes", "t4", "cpu-a", "cpu-test-modes"]),
+        ("h200-modes", ["h200-modes", "h200", "t4", "cpu-a", "cpu-test-modes"]),
+        ("a100", ["h200", "h200-modes", "t4", "cpu-a", "cpu-test-modes"]),
+        ("cpu-test", ["cpu-test-modes", "cpu-a", "h200", "h200-modes", "t4"]),
+        ("cpu-test-mine", ["cpu-test-modes", "cpu-a", "h200", "h200-modes", "t4"]),
+    ],
+)
+def test_the_nearest_recorded_study_comes_first(tmp_path, label, order):
+    for name in order:
+        record(tmp_path, name, [("softmax", "eager", 1.0)])
+    known = recorded(tmp_path, Study({**TINY, **named(label), "machine": label}))
+    assert [source.name for source in known] == order
+
+
+def test_a_mode_that_one_recorded_study_lacks_is_found_in_the_next(tmp_path):
+    record(tmp_path, "cpu-a", [("softmax", mode, 1.0) for mode in MODES])
+    record(tmp_path, "h200", [("softmax", "eager", 2.0), ("copy", "eager", 2.0)])
+    record(tmp_path, "h200-modes", [("softmax", "eager", 7.0), ("softmax", "compile", 3.0)])
+    lines = said(Study({**TINY, "machine": "a100", "modes": MODES}), tmp_path / "none", tmp_path)
+    assert "eager 0 4 2.0 s 8 s h200" in lines
+    assert "compile 0 2 3.0 s 6 s h200-modes" in lines
+    assert "compile-dynamic 0 2 1.0 s 2 s cpu-a" in lines
+    assert "Times measured on h200, h200-modes, cpu-a; yours may differ." in lines
 
 
 def test_gpus_share_the_repeats(study, tmp_path, recordings):

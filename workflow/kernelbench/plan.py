@@ -9,8 +9,10 @@ from pathlib import Path
 from statistics import fmean
 
 import pandas as pd
+import yaml
 from rich.table import Table
 
+from kernelbench import machine
 from kernelbench.errors import InputError
 from kernelbench.progress import clock, duration
 from kernelbench.study import Job, Study
@@ -51,17 +53,37 @@ def own(paths: list[Path]) -> Source:
     return source("this machine", rows)
 
 
-def recorded(directory: Path, machine: str) -> Source:
-    """Return the seconds of the study recorded for `machine` below `directory`, else of the first one there.
+def recorded(directory: Path, study: Study) -> list[Source]:
+    """Return the seconds of each study recorded below `directory`, the nearest to `study` first.
 
-    Without those of a mode that was not asked for on that device: it took no time, and may be asked for on this one.
+    That is the one of its name, then those of its machine, then those of its kind of device, then the others.
     """
-    tables = sorted(directory.glob("*/jobs.parquet"), key=lambda path: (path.parent.name != machine, path))
-    if not tables:
-        return source("nowhere", [])
-    jobs = pd.read_parquet(tables[0], columns=["op", "mode", "seconds.wall", "reason"])
+    near = []
+    for path in sorted(directory.glob("*/jobs.parquet")):
+        known = yaml.safe_load((path.parent / "study.yaml").read_text(encoding="utf-8"))
+        apart = path.parent.name != study.machine, _machine(known) != _machine(study.config)
+        near.append(((*apart, _is_cpu(known) != _is_cpu(study.config)), path))
+    return [_of_table(path) for _, path in sorted(near)]
+
+
+def _machine(study: dict) -> str:
+    """Return the label of the machine that the mapping `study` is of, without what the study is called."""
+    label = study["machine"]
+    return label.removesuffix(f"-{study.get('study', '')}") if _is_cpu(study) else label.split("-")[0]
+
+
+def _is_cpu(study: dict) -> bool:
+    return machine.resolve(study["machine"], here=True)[1] == "cpu"
+
+
+def _of_table(path: Path) -> Source:
+    """Return the seconds of the recorded jobs at `path`, without those of modes not asked for on that device.
+
+    They took no time, and may be asked for on this one.
+    """
+    jobs = pd.read_parquet(path, columns=["op", "mode", "seconds.wall", "reason"])
     elsewhere = jobs.pop("reason").fillna("").str.contains(", this machine is ", regex=False)
-    return source(tables[0].parent.name, jobs[~elsewhere].itertuples(index=False))
+    return source(path.parent.name, jobs[~elsewhere].itertuples(index=False))
 
 
 def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]:
@@ -85,7 +107,8 @@ def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | 
     """Return what to print of `study`, its results below `root`, with `gpus` measuring at once: line by line."""
     done = {job: root / job.path for job in study.jobs if (root / job.path).exists()}
     there = list(done.values())[:: max(1, math.ceil(len(done) / READ))]
-    known = [own(there), recorded(recordings, study.machine)]
+    others = recorded(recordings, study)
+    known = [own(there), *others]
     left = {job: estimate(study, job, known) for job in study.jobs if job not in done}
     lines = [
         f"{study.machine}: {len(study.cells()):,} cells, {len(study.modes)} modes, {study.repeats:,} repeats: "
@@ -94,9 +117,10 @@ def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | 
         _time(left, gpus) if left else "time: nothing is left to measure",
         _disk(there, root, len(left)),
     ]
-    other = known[1].name
-    if other != study.machine and any(where.endswith(other) for _, where in left.values()):
-        lines.insert(2, f"Times measured on {other}; yours may differ.")
+    places = {where for _, where in left.values()}
+    used = [other.name for other in others if any(f" {where}".endswith(f" {other.name}") for where in places)]
+    if set(used) - {study.machine}:
+        lines.insert(2, f"Times measured on {', '.join(used)}; yours may differ.")
     return lines
 
 
