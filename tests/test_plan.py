@@ -51,7 +51,8 @@ def measured(root, study, mode, **seconds):
         if job.mode == mode:
             path = root / job.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"op": job.cell.op, "mode": mode, "seconds": seconds}))
+            entry = {"op": job.cell.op, "mode": mode, "seconds": seconds, "settings": study.settings(job)}
+            path.write_text(json.dumps({**entry, "environment": {"software": {"sources": "of another commit"}}}))
 
 
 def said(study, root, recordings, gpus=1) -> list[str]:
@@ -85,6 +86,40 @@ def test_this_machines_own_records_come_first(study, tmp_path, recordings):
     assert "compile-dynamic 0 3 7.0 s 21 s nothing; as compile on this machine" in lines
     assert not any("yours may differ" in line for line in lines)
     assert any("kB a job as measured here" in line for line in lines)
+
+
+def test_what_was_measured_with_other_settings_is_left(study, tmp_path, recordings):
+    measured(tmp_path, study, "eager", wall=1.0)
+    measured(tmp_path, study, "compile", wall=3.0)
+    modes = {**MODES, "compile": {"runner": "compile", "fullgraph": True}}
+    lines = said(Study({**TINY, "modes": modes}), tmp_path, recordings)
+    assert lines[0].endswith("12 jobs, 4 done, 8 left")
+    assert lines[1] == "2 of those left are measured again: settings or sources have changed."
+    assert "compile 0 2 3.0 s 6 s this machine, before a change" in lines
+    other = Study({**TINY, "modes": MODES, "sampling": {**TINY["sampling"], "samples": 6}})
+    assert said(other, tmp_path, recordings)[0].endswith("12 jobs, 0 done, 12 left")
+    measured(tmp_path, other, "compile", wall=3.0)
+    assert said(other, tmp_path, recordings)[0].endswith("12 jobs, 2 done, 10 left")
+
+
+def test_of_a_mode_that_was_measured_again_in_part_each_record_is_asked(study, tmp_path, recordings):
+    measured(tmp_path, study, "compile", wall=3.0)
+    modes = {**MODES, "compile": {"runner": "compile", "fullgraph": True}}
+    changed = Study({**TINY, "modes": modes})
+    last = [job for job in changed.jobs if job.mode == "compile"][-1]
+    entry = json.loads((tmp_path / last.path).read_text())
+    (tmp_path / last.path).write_text(json.dumps({**entry, "settings": changed.settings(last)}))
+    assert said(changed, tmp_path, recordings)[0].endswith("12 jobs, 1 done, 11 left")
+
+
+def test_what_was_measured_before_its_sources_changed_is_left(study, tmp_path, recordings, monkeypatch):
+    measured(tmp_path, study, "eager", wall=1.0)
+    for job in study.jobs:
+        if job.mode == "eager":
+            os.utime(tmp_path / job.path, (1e9, 1e9))
+    assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 0 done, 12 left")
+    monkeypatch.setattr(module, "_digest", lambda: "of another commit")  # The sources were only touched.
+    assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 4 done, 8 left")
 
 
 def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, recordings):
@@ -141,10 +176,10 @@ def test_nothing_known_and_nothing_left_are_said(study, tmp_path):
 def test_a_bounded_number_of_records_is_read(study, tmp_path, recordings, monkeypatch):
     measured(tmp_path, study, "eager", wall=1.0)
     read = []
-    monkeypatch.setattr(module, "own", lambda paths: read.append(len(paths)) or module.source("this machine", []))
+    monkeypatch.setattr(module, "own", lambda paths, name="": read.append(len(paths)) or module.source(name, []))
     monkeypatch.setattr(module, "READ", 2)
     assert said(study, tmp_path, recordings)[0].endswith("4 done, 8 left")
-    assert read == [2]
+    assert read == [2, 0]
 
 
 def test_a_broken_record_is_named_in_one_line(study, tmp_path, recordings):

@@ -3,8 +3,9 @@
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 
@@ -14,6 +15,8 @@ from rich.table import Table
 
 from kernelbench import machine
 from kernelbench.errors import InputError
+from kernelbench.harness import provenance
+from kernelbench.harness.provenance import ROOT
 from kernelbench.progress import clock, duration
 from kernelbench.study import Job, Study
 
@@ -41,16 +44,49 @@ def source(name: str, rows: Iterable[tuple[str, str, float]]) -> Source:
     return Source(name, *({key: fmean(values) for key, values in by.items()} for by in (by_op, by_mode)))
 
 
-def own(paths: list[Path]) -> Source:
+def own(paths: list[Path], name: str = "this machine") -> Source:
     """Return the seconds of this machine's own records; raise InputError for a file that is none."""
-    rows = []
-    for path in paths:
-        try:  # Without its schema, which takes longer than all the rest.
-            entry = json.loads(path.read_text(encoding="utf-8"))
-            rows.append((entry["op"], entry["mode"], entry["seconds"]["wall"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
-    return source("this machine", rows)
+    return source(name, [_read(path, lambda e: (e["op"], e["mode"], e["seconds"]["wall"])) for path in paths])
+
+
+def _read(path: Path, take: Callable):
+    """Return what `take` finds in the record at `path`; raise InputError for a file that is none."""
+    try:  # Without its schema, which takes longer than all the rest.
+        return take(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
+
+
+def kept(study: Study, there: dict[Job, Path]) -> set[Job]:
+    """Return the jobs of the records `there` that a run keeps: of today's settings, and of sources not changed since.
+
+    Both change in time, so that a cell and mode whose oldest record is kept keeps all, and one whose newest is not
+    keeps none; only of the others each record is read.
+    """
+    written = {job: path.stat().st_mtime_ns for job, path in there.items()}
+    changed = cache(lambda name: (ROOT / name).stat().st_mtime_ns)  # Now, and of a file only once.
+
+    def keeps(job: Job) -> bool:
+        settings, digest = _read(there[job], lambda e: (dict(e["settings"]), e["environment"]["software"]["sources"]))
+        since = max(map(changed, study.sources(job)))
+        same = all(settings.get(name) == value for name, value in study.settings(job).items())
+        # A file that was only touched is no other one. Which of several it was that changed, a digest does not tell.
+        return same and (since <= written[job] or digest == _digest())
+
+    groups = defaultdict(list)
+    for job in sorted(there, key=written.get):
+        groups[job.cell, job.mode].append(job)
+    found = set()
+    for jobs in groups.values():
+        if keeps(jobs[0]):
+            found.update(jobs)
+        elif keeps(jobs[-1]):
+            found.update(filter(keeps, jobs))
+    return found
+
+
+def _digest() -> str:
+    return provenance.sources_digest(provenance.source_blobs())
 
 
 def recorded(directory: Path, study: Study) -> list[Source]:
@@ -105,23 +141,33 @@ def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]
 
 def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
     """Return what to print of `study`, its results below `root`, with `gpus` measuring at once: line by line."""
-    done = {job: root / job.path for job in study.jobs if (root / job.path).exists()}
-    there = list(done.values())[:: max(1, math.ceil(len(done) / READ))]
+    there = {job: path for job in study.jobs if (path := root / job.path).exists()}
+    done = kept(study, there)
+    again = _some([there[job] for job in there if job not in done])
+    measured = _some([there[job] for job in there if job in done])
     others = recorded(recordings, study)
-    known = [own(there), *others]
+    known = [own(measured), own(again, "this machine, before a change"), *others]
     left = {job: estimate(study, job, known) for job in study.jobs if job not in done}
     lines = [
         f"{study.machine}: {len(study.cells()):,} cells, {len(study.modes)} modes, {study.repeats:,} repeats: "
         f"{len(study.jobs):,} jobs, {len(done):,} done, {len(left):,} left",
         _table(study, done, left),
         _time(left, gpus) if left else "time: nothing is left to measure",
-        _disk(there, root, len(left)),
+        _disk(measured or again, root, len(left)),
     ]
+    if again:
+        count = len(there) - len(done)
+        lines.insert(1, f"{count:,} of those left are measured again: settings or sources have changed.")
     places = {where for _, where in left.values()}
     used = [other.name for other in others if any(f" {where}".endswith(f" {other.name}") for where in places)]
     if set(used) - {study.machine}:
-        lines.insert(2, f"Times measured on {', '.join(used)}; yours may differ.")
+        lines.insert(-2, f"Times measured on {', '.join(used)}; yours may differ.")
     return lines
+
+
+def _some(paths: list[Path]) -> list[Path]:
+    """Return READ of the `paths` at most, from all over."""
+    return paths[:: max(1, math.ceil(len(paths) / READ))]
 
 
 def _table(study: Study, done: Iterable[Job], left: dict[Job, tuple[float, str]]) -> Table:
