@@ -19,7 +19,7 @@ from kernelbench import disk, progress, start
 from kernelbench.artefacts import ARTEFACTS
 from kernelbench.figures import FIGURES, shown
 from kernelbench.lanes import Lanes, environment
-from kernelbench.study import AGAIN, Study, refuse_duplicates
+from kernelbench.study import AGAIN, Study, refuse_duplicates, typed
 
 disk.require_writable()
 
@@ -36,7 +36,7 @@ submits = workflow.is_main_process and workflow.resource_scopes.is_local("gpu")
 if workflow.remote_exec:
     workflow.register_resource("gpu", 1)
 
-study = Study(config, here=not submits)
+study = Study(config, here=not submits, given=typed(workflow.config_settings.config))
 lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name in lanes.resources():
     workflow.register_resource(name, 1)

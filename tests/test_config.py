@@ -1,14 +1,20 @@
 """Bad configs: each ends with one clear line and a non-zero exit, and touches nothing."""
 
+import json
+import math
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 import yaml
+from checkout import TINY, Checkout
 
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
+
+ONLY_NOWHERE = {mode: {"runner": mode, "only": {}} for mode in ("eager", "compile")}
 
 # What to change in config.yaml ({dotted key: value, None takes it out}, or text that replaces the file), and what the
 # line must say.
@@ -80,7 +86,27 @@ BAD = {
     "duplicate size": ({"ops.matmul.sizes": [512, 512]}, "ops.matmul.sizes: [512, 512] is not allowed"),
     "no sizes": ({"ops.matmul.sizes": []}, "ops.matmul.sizes: [] is not allowed"),
     "negative repeats": ({"repeats": -1}, "repeats: -1 is not allowed; allowed: an integer from 1 to 1000"),
-    "text for a number": ({"seed": "one"}, 'seed: "one" is not allowed; allowed: an integer of at least 0'),
+    "text for a number": ({"seed": "one"}, 'seed: "one" is not allowed; allowed: an integer from 0 to 2^63 - 1'),
+    "seed beyond 64 bits": (
+        {"seed": 2**63},
+        "seed: 9223372036854775808 is not allowed; allowed: an integer from 0 to 2^63 - 1",
+    ),
+    "seed beyond all": ({"seed": 1e40}, "seed: 1e+40 is not allowed; allowed: an integer from 0 to 2^63 - 1"),
+    "date for a seed": ({"seed": date(2026, 11, 20)}, 'seed: "2026-11-20" is not allowed; allowed: an integer from 0'),
+    "repeats with a point": ({"repeats": 3.0}, "repeats: 3.0 is not allowed; allowed: an integer from 1 to 1000"),
+    "threads with a point": ({"threads": 1.0}, "threads: 1.0 is not allowed; allowed: an integer from 1 to 256"),
+    "size with a point": (
+        {"ops.matmul.sizes": [512.0]},
+        "ops.matmul.sizes.0: 512.0 is not allowed; allowed: an integer, or text",
+    ),
+    "no number of seconds": (
+        {"sampling.max_seconds": math.nan},
+        "sampling.max_seconds: NaN is not allowed; allowed: a number above 0",
+    ),
+    "no number for a tolerance": (
+        {"sampling.warmup_tolerance": math.nan},
+        "sampling.warmup_tolerance: NaN is not allowed; allowed: a number above 0",
+    ),
     "negative rows": (
         {"ops.softmax.rows": -5},
         "ops.softmax: rows: -5 is not allowed; allowed: an integer of at least 1",
@@ -111,6 +137,14 @@ BAD = {
     "diagnosis of itself": ({"modes.eager.diagnoses": "eager"}, "modes.eager.diagnoses: eager is not known"),
     "only for an op that is not there": ({"modes.eager.only": {"sofmax": [1024]}}, "only: sofmax is not known (did"),
     "only for a size that is not there": ({"modes.eager.only": {"softmax": [1000]}}, "only.softmax: 1000 is not known"),
+    "only for an op that has modes of its own": (
+        {"modes.compile-skip-guards.only": {"copy": ["1GiB"]}},
+        "modes.compile-skip-guards.only: copy has modes of its own without compile-skip-guards; allowed: ops whose",
+    ),
+    "no job": (
+        {"presets": None, "ops": {"copy": {"sizes": ["1MiB"]}}, "baselines": ["eager"], "modes": ONLY_NOWHERE},
+        "modes: none of compile, eager is for a cell of the study, which has no job; allowed: one mode or more whose",
+    ),
     "duplicate op": (CONFIG.replace("  softmax: ", "  matmul: ", 1), "matmul is given twice; allowed: each key once"),
     "empty file": ("", "Config file must be given as JSON or YAML with keys at top level"),
     "not YAML": ("ops: [", "Config file is not valid JSON or YAML"),
@@ -132,6 +166,14 @@ def changed(changes: dict) -> str:
     return yaml.safe_dump(config)
 
 
+STUDY = "results/cpu-test/study.yaml"
+
+
+@pytest.fixture
+def checkout(tmp_path) -> Checkout:
+    return Checkout(tmp_path / "a study", TINY)
+
+
 def snakemake(*arguments) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--resources", "gpu=1", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -151,6 +193,52 @@ def test_a_bad_config_gives_one_line_and_touches_nothing(name, tmp_path):
     assert len(said) == 1, output
     assert len(output.strip().splitlines()) <= 3, output
     assert sorted((ROOT / "results").rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "value"),
+    [
+        ("sampling={samples: 20}", "sampling.samples", 20),
+        ("sampling={max_seconds: 0.2}", "sampling.max_seconds", 0.2),
+        ("equivalence={default: 0.05}", "equivalence.default", 0.05),
+        ("ops={copy: {sizes: [2MiB], modes: [eager]}}", "ops.copy.sizes", ["2MiB"]),
+        ("ops={softmax: {rows: 16, sizes: [64, 128]}}", "ops.softmax", {"rows": 16, "sizes": [64, 128]}),
+        ("modes={compile: {runner: compile, dynamic: true}}", "modes.compile.dynamic", True),
+    ],
+)
+def test_numbers_inside_of_what_the_command_line_gives_are_numbers(checkout, given, key, value):
+    checkout.run(STUDY, "--config", given)
+    study = yaml.safe_load((checkout.path / STUDY).read_text(encoding="utf-8"))
+    for part in key.split("."):
+        study = study[part]
+    assert study == value
+
+
+def test_what_the_command_line_gives_is_laid_over_the_preset_of_a_cpu(checkout):
+    checkout.configure({**TINY, "presets": {"cpu": {"repeats": 3, "dtypes": ["float16"]}}})
+    output = checkout.run("plan", "--config", "repeats=7", "dtypes=[bfloat16]")
+    assert "2 cells, 4 modes, 7 repeats: 35 jobs" in output
+    checkout.run(STUDY, "--config", "repeats=7", "dtypes=[bfloat16]")
+    assert yaml.safe_load((checkout.path / STUDY).read_text(encoding="utf-8"))["dtypes"] == ["bfloat16"]
+
+
+def test_a_job_is_measured_with_what_the_command_line_gives(checkout):
+    name = "results/cpu-test/records/copy/float32/1MiB/eager/0.json"
+    checkout.run(name, "--config", "sampling={samples: 6}", "ops={copy: {sizes: [1MiB, 2MiB]}}")
+    assert json.loads((checkout.path / name).read_text())["settings"]["sampling"]["samples"] == 6
+
+
+def test_a_number_that_is_not_allowed_inside_of_what_the_command_line_gives_is_named():
+    done = snakemake("--dry-run", "--config", "verify={minutes: 0}")
+    assert done.returncode != 0
+    assert "config: verify.minutes: 0 is not allowed; allowed: a number above 0" in done.stderr
+
+
+def test_text_of_a_config_file_that_looks_like_a_number_stays_text(checkout):
+    checkout.configure({**TINY, "ops": {**TINY["ops"], "softmax": {"rows": "64", "sizes": [128]}}})
+    process = checkout.start("plan", "--config", "sampling={samples: 20}")
+    assert "ops.softmax: rows: '64' is not allowed" in process.communicate()[0]
+    assert process.returncode != 0
 
 
 def test_another_gpu_is_refused_in_one_line(tmp_path):

@@ -5,6 +5,7 @@ import os
 
 import pandas as pd
 import pytest
+import yaml
 from checkout import TINY, Checkout
 from rich.console import Console
 
@@ -35,7 +36,13 @@ def record(directory, machine, rows):
         [(*row, *[None] * (4 - len(row))) for row in rows], columns=["op", "mode", "seconds.wall", "reason"]
     )
     table.to_parquet(directory / machine / "jobs.parquet")
+    (directory / machine / "study.yaml").write_text(yaml.safe_dump({"machine": machine, **named(machine)}))
     return directory
+
+
+def named(label: str) -> dict:
+    """Return the key of a study whose results are filed under `label`."""
+    return {"study": label.rpartition("-")[2]} if label.endswith(("-mine", "-modes")) else {}
 
 
 def measured(root, study, mode, **seconds):
@@ -44,7 +51,8 @@ def measured(root, study, mode, **seconds):
         if job.mode == mode:
             path = root / job.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"op": job.cell.op, "mode": mode, "seconds": seconds}))
+            entry = {"op": job.cell.op, "mode": mode, "seconds": seconds, "settings": study.settings(job)}
+            path.write_text(json.dumps({**entry, "environment": {"software": {"sources": "of another commit"}}}))
 
 
 def said(study, root, recordings, gpus=1) -> list[str]:
@@ -80,6 +88,40 @@ def test_this_machines_own_records_come_first(study, tmp_path, recordings):
     assert any("kB a job as measured here" in line for line in lines)
 
 
+def test_what_was_measured_with_other_settings_is_left(study, tmp_path, recordings):
+    measured(tmp_path, study, "eager", wall=1.0)
+    measured(tmp_path, study, "compile", wall=3.0)
+    modes = {**MODES, "compile": {"runner": "compile", "fullgraph": True}}
+    lines = said(Study({**TINY, "modes": modes}), tmp_path, recordings)
+    assert lines[0].endswith("12 jobs, 4 done, 8 left")
+    assert lines[1] == "2 of those left are measured again: settings or sources have changed."
+    assert "compile 0 2 3.0 s 6 s this machine, before a change" in lines
+    other = Study({**TINY, "modes": MODES, "sampling": {**TINY["sampling"], "samples": 6}})
+    assert said(other, tmp_path, recordings)[0].endswith("12 jobs, 0 done, 12 left")
+    measured(tmp_path, other, "compile", wall=3.0)
+    assert said(other, tmp_path, recordings)[0].endswith("12 jobs, 2 done, 10 left")
+
+
+def test_of_a_mode_that_was_measured_again_in_part_each_record_is_asked(study, tmp_path, recordings):
+    measured(tmp_path, study, "compile", wall=3.0)
+    modes = {**MODES, "compile": {"runner": "compile", "fullgraph": True}}
+    changed = Study({**TINY, "modes": modes})
+    last = [job for job in changed.jobs if job.mode == "compile"][-1]
+    entry = json.loads((tmp_path / last.path).read_text())
+    (tmp_path / last.path).write_text(json.dumps({**entry, "settings": changed.settings(last)}))
+    assert said(changed, tmp_path, recordings)[0].endswith("12 jobs, 1 done, 11 left")
+
+
+def test_what_was_measured_before_its_sources_changed_is_left(study, tmp_path, recordings, monkeypatch):
+    measured(tmp_path, study, "eager", wall=1.0)
+    for job in study.jobs:
+        if job.mode == "eager":
+            os.utime(tmp_path / job.path, (1e9, 1e9))
+    assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 0 done, 12 left")
+    monkeypatch.setattr(module, "_digest", lambda: "of another commit")  # The sources were only touched.
+    assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 4 done, 8 left")
+
+
 def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, recordings):
     record(recordings, "cpu-test", [("softmax", mode, 1.0) for mode in MODES])
     lines = said(study, tmp_path, recordings)
@@ -89,7 +131,35 @@ def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, r
 
 def test_what_was_not_asked_for_on_another_device_says_nothing_of_this_one(study, tmp_path):
     rows = [("softmax", "eager", 2.0), ("softmax", "compile", 0.2, "needs cuda, this machine is cpu")]
-    assert recorded(record(tmp_path, "cpu-other", rows), "cpu-other").by_mode == {"eager": 2.0}
+    assert recorded(record(tmp_path, "cpu-other", rows), study)[0].by_mode == {"eager": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("label", "order"),
+    [
+        ("h200-mine", ["h200", "h200-modes", "t4", "cpu-a", "cpu-test-modes"]),
+        ("h200-modes", ["h200-modes", "h200", "t4", "cpu-a", "cpu-test-modes"]),
+        ("a100", ["h200", "h200-modes", "t4", "cpu-a", "cpu-test-modes"]),
+        ("cpu-test", ["cpu-test-modes", "cpu-a", "h200", "h200-modes", "t4"]),
+        ("cpu-test-mine", ["cpu-test-modes", "cpu-a", "h200", "h200-modes", "t4"]),
+    ],
+)
+def test_the_nearest_recorded_study_comes_first(tmp_path, label, order):
+    for name in order:
+        record(tmp_path, name, [("softmax", "eager", 1.0)])
+    known = recorded(tmp_path, Study({**TINY, **named(label), "machine": label}))
+    assert [source.name for source in known] == order
+
+
+def test_a_mode_that_one_recorded_study_lacks_is_found_in_the_next(tmp_path):
+    record(tmp_path, "cpu-a", [("softmax", mode, 1.0) for mode in MODES])
+    record(tmp_path, "h200", [("softmax", "eager", 2.0), ("copy", "eager", 2.0)])
+    record(tmp_path, "h200-modes", [("softmax", "eager", 7.0), ("softmax", "compile", 3.0)])
+    lines = said(Study({**TINY, "machine": "a100", "modes": MODES}), tmp_path / "none", tmp_path)
+    assert "eager 0 4 2.0 s 8 s h200" in lines
+    assert "compile 0 2 3.0 s 6 s h200-modes" in lines
+    assert "compile-dynamic 0 2 1.0 s 2 s cpu-a" in lines
+    assert "Times measured on h200, h200-modes, cpu-a; yours may differ." in lines
 
 
 def test_gpus_share_the_repeats(study, tmp_path, recordings):
@@ -106,10 +176,10 @@ def test_nothing_known_and_nothing_left_are_said(study, tmp_path):
 def test_a_bounded_number_of_records_is_read(study, tmp_path, recordings, monkeypatch):
     measured(tmp_path, study, "eager", wall=1.0)
     read = []
-    monkeypatch.setattr(module, "own", lambda paths: read.append(len(paths)) or module.source("this machine", []))
+    monkeypatch.setattr(module, "own", lambda paths, name="": read.append(len(paths)) or module.source(name, []))
     monkeypatch.setattr(module, "READ", 2)
     assert said(study, tmp_path, recordings)[0].endswith("4 done, 8 left")
-    assert read == [2]
+    assert read == [2, 0]
 
 
 def test_a_broken_record_is_named_in_one_line(study, tmp_path, recordings):

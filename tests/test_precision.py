@@ -1,6 +1,7 @@
 """Precision: how many repeats an interval needs, and whether repeats or samples would narrow it."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from records import CONFIG, small_study, tables, write_records
+from rich.console import Console
 
-from kernelbench.precision import HALF_WIDTH, MOST_REPEATS, repeats_needed, table
+from kernelbench.errors import InputError
+from kernelbench.precision import HALF_WIDTH, MOST_REPEATS, repeats_needed, report, table
 from kernelbench.statistics import interval
 from kernelbench.study import Study
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(("spread", "n"), [(0.0, 2), (0.0005, 2), (0.01, 7), (0.02, 18), (1.0, MOST_REPEATS)])
+@pytest.mark.parametrize(("spread", "n"), [(0.0, 2), (0.0005, 2), (0.01, 7), (0.02, 18), (1.0, math.inf)])
 def test_repeats_needed_by_hand(spread, n):
     # At 0.01: t(6) · 0.01 / √7 = 0.0092 is below log 1.01 = 0.00995, t(5) · 0.01 / √6 = 0.0105 is not.
     assert repeats_needed(spread) == n
@@ -68,6 +71,42 @@ def test_the_spread_is_that_of_samples_and_repeats(monkeypatch, tmp_path):
     assert np.mean([row["within"] for row in rows]) == pytest.approx(0.02, rel=0.1)
     assert np.mean([row["between"] for row in rows]) == pytest.approx(0.05, rel=0.15)
     assert {row["samples"] for row in rows} == {101} and {row["n"] for row in rows} == {40}
+
+
+def test_more_repeats_than_are_looked_at_are_told_as_more_and_so_is_their_time(monkeypatch, tmp_path):
+    directory = written(monkeypatch, tmp_path, 1.0, 0.001)
+    found = table(directory)
+    found = found[(found.metric == "device") & (found.baseline == "eager") & (found["mode"] == "compile")]
+    assert (found.repeats > MOST_REPEATS).all() and (found.minutes == MOST_REPEATS * 2 * 1.0 / 60).all()
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(report(directory)[1])
+    lines = [" ".join(line.split()) for line in capture.get().splitlines()]
+    # Two cells of 1000 repeats, which are two jobs of a second each.
+    assert "device compile 0/2 >1000 >1000 >1 h 07 min repeats" in lines
+    assert "latency compile 2/2" in " ".join(lines)
+    assert not any(">" in line for line in lines if line.startswith("latency"))
+
+
+def unsupported(job, entry):
+    entry |= {"status": "unsupported", "reason": "needs cuda, this machine is cpu"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "change"),
+    [
+        ({"repeats": 1}, lambda job, entry: None),
+        ({"modes": {"eager": {"runner": "eager"}}, "baselines": ["eager"]}, lambda job, entry: None),
+        ({}, unsupported),
+    ],
+    ids=["one repeat", "one mode", "nothing supported"],
+)
+def test_where_no_speedup_has_two_repeats_one_line_says_so(monkeypatch, tmp_path, changes, change):
+    study = Study({**small_study(monkeypatch).config, **changes})
+    write_records(study, tmp_path, change)
+    (tmp_path / "summary.json").write_text(json.dumps(tables(study, tmp_path)[2]))
+    with pytest.raises(InputError, match=r"^\S+: no speedup has two repeats, .*; allowed: a study that has measured"):
+        report(tmp_path)
 
 
 def test_the_command_prints_a_table_and_says_where_there_is_nothing(tmp_path):

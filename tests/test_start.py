@@ -390,3 +390,15 @@ def test_a_cpu_has_one_lane(tmp_path):
     assert done.returncode != 0
     assert "--resources gpu=2 is not allowed, the CPU is one device; allowed: 1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("target", ["plan", "verify"])
+@pytest.mark.parametrize(("label", "allowed"), [("cpu-one-lane", "1, as the CPU is one device"), ("h200", "1 or more")])
+def test_no_device_at_all_is_refused_by_whatever_plans_for_it(tmp_path, target, label, allowed):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({**CONFIG, "machine": label}), encoding="utf-8")
+    command = ["--dry-run", "--cores", "1", "--resources", "gpu=0", "--configfile", str(path), "--", target]
+    done = subprocess.run([sys.executable, "-m", "snakemake", *command], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert f"--resources gpu=0 is not allowed; allowed: {allowed}" in done.stderr.splitlines()
+    assert "Traceback" not in done.stderr

@@ -1,5 +1,6 @@
 """The study: its cells and jobs, their order, and what a job depends on."""
 
+import re
 from itertools import groupby
 from pathlib import Path
 
@@ -74,12 +75,15 @@ def test_the_study_as_run_can_be_run_again_whatever_a_preset_leaves_out(monkeypa
     arms = {
         "arm": {"runner": "eager", "only": {"softmax": [1024, 16384], "matmul": [512]}},
         "gone": {"runner": "eager", "only": {"softmax": [65536]}},
+        "elsewhere": {"runner": "eager", "only": {"layer_norm": [256]}},
     }
-    study = Study({**CONFIG, "recorded": [], "modes": {**CONFIG["modes"], **arms}})
+    cpu = {"repeats": 3, "ops": {"softmax": {"sizes": [1024]}, "layer_norm": {"sizes": [256], "modes": ["eager"]}}}
+    modes = {"eager": {"runner": "eager"}, "compile": {"runner": "compile"}, **arms}
+    study = Study({**CONFIG, "recorded": [], "modes": modes, "presets": {"cpu": cpu}})
     again = Study(yaml.safe_load(yaml.safe_dump(study.config)))
     assert again.jobs == study.jobs and again.config == study.config
     assert study.modes["arm"]["only"] == {"softmax": [1024], "matmul": [512]}
-    assert "gone" not in {job.mode for job in study.jobs}
+    assert not {"gone", "elsewhere"} & {job.mode for job in study.jobs}
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "workflow" / "studies").glob("*.yaml")), ids=str)
@@ -88,6 +92,24 @@ def test_the_other_studies_are_accepted_and_file_their_results_apart(path, monke
     study = load(path)
     assert study.results == f"results/h200-{path.stem}"
     assert study.repeats >= 6, "what an exact interval needs"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("seed: 1\n? [a, b]\n: 1\n", r"config.yaml: line 2: a list is not allowed as a key; allowed: text"),
+        ("ops:\n  ? {a: b}\n  : 1\n", r"config.yaml: line 2: a mapping is not allowed as a key; allowed: text"),
+        ("seed: !seed 1\n", r".*/config.yaml: not valid YAML: could not determine a constructor for .* '!seed' .*"),
+        ("ops: [\n", r".*/config.yaml: not valid YAML: .*"),
+        ("", r"config: null is not allowed; allowed: a mapping of the keys of config.yaml"),
+    ],
+)
+def test_a_file_that_is_no_mapping_of_names_gives_one_line(tmp_path, text, line):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
+        load(path)
+    assert re.fullmatch(line, str(refused.value))
 
 
 def test_another_seed_is_another_order(monkeypatch):
@@ -132,6 +154,18 @@ def test_without_a_gpu_the_preset_applies(monkeypatch):
     for cell in (cell for cell in study.cells() if cell.op in CONFIG["ops"]):  # The models have the sizes of the log.
         shapes = study.workloads[cell.op].shapes(cell.size, 4)
         assert sum(_elements(shape) for shape in shapes.values()) * 4 >= 2**20
+
+
+def test_what_the_command_line_gives_is_laid_over_the_preset(monkeypatch):
+    monkeypatch.setattr(machine, "present", lambda: ("cpu-x", "cpu", "X"))
+    given = {"repeats": 7, "dtypes": ["bfloat16"], "sampling": {"samples": 20}, "recorded": [], "draft": True}
+    study = Study(CONFIG, given=given)
+    assert study.repeats == study.config["repeats"] == 7
+    assert {cell.dtype for cell in study.cells()} == {"bfloat16"}
+    preset = CONFIG["presets"]["cpu"]["sampling"]
+    assert study.config["sampling"] == {**CONFIG["sampling"], **preset, "samples": 20}
+    assert study.draft and not {"recorded", "draft"} & set(study.config)
+    assert Study(study.config).jobs == study.jobs
 
 
 def _elements(shape) -> int:

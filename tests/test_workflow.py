@@ -134,6 +134,33 @@ def test_a_change_of_what_is_only_shown_measures_nothing(grown):
     assert grown.planned() == []
 
 
+def left(checkout: Checkout) -> int:
+    """Return how many jobs `snakemake plan` says are left."""
+    return int(re.search(r"jobs, \d+ done, (\d+) left", checkout.run("plan"))[1])
+
+
+def test_the_plan_says_what_a_run_would_measure(grown):
+    for change in (
+        {},
+        {"sampling": {**TINY["sampling"], "samples": 6}},
+        {"modes": {**TINY["modes"], "compile": {"runner": "compile", "fullgraph": True}}},
+        {"equivalence": {"default": 0.05}},
+        {"repeats": 3},
+    ):
+        grown.configure({**TINY, **change})
+        assert left(grown) == len(grown.planned()), change
+    grown.configure(TINY)
+    harness, kernel = (grown.path / name for name in ("workflow/kernelbench/harness/timers.py", "kernels/softmax.py"))
+    stat = harness.stat()
+    harness.touch()
+    assert left(grown) == len(grown.planned()) == 0
+    os.utime(harness, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    for source, jobs in ((kernel, 2), (harness, 10)):
+        with source.open("a") as file:
+            file.write("# changed\n")
+        assert left(grown) == len(grown.planned()) == jobs
+
+
 def test_a_deleted_record_is_measured_again_and_no_other(grown, tmp_path):
     """Tables that are made already would not miss it: the run itself asks for all records."""
     name = next(iter(grown.records()))

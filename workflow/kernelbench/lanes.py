@@ -74,6 +74,17 @@ class Lanes:
             raise InputError(f"--resources gpu={self.count} is not allowed, {shown}; allowed: {allowed}")
         return there[: self.count]
 
+    @property
+    def planned(self) -> int:
+        """`count`, of GPUs that need not be here: a plan is made for other machines, too.
+
+        Raises InputError for a number that nothing can be measured with.
+        """
+        if self.count < 1:
+            allowed = "1, as the CPU is one device" if self.study.device == CPU else "1 or more"
+            raise InputError(f"--resources gpu={self.count} is not allowed; allowed: {allowed}")
+        return self.count
+
     def sources(self, job) -> list[str]:
         """Return the files that `job` depends on, if it can be measured here; raise InputError where it cannot."""
         if self.study.here:

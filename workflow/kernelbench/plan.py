@@ -3,15 +3,20 @@
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 
 import pandas as pd
+import yaml
 from rich.table import Table
 
+from kernelbench import machine
 from kernelbench.errors import InputError
+from kernelbench.harness import provenance
+from kernelbench.harness.provenance import ROOT
 from kernelbench.progress import clock, duration
 from kernelbench.study import Job, Study
 
@@ -39,29 +44,82 @@ def source(name: str, rows: Iterable[tuple[str, str, float]]) -> Source:
     return Source(name, *({key: fmean(values) for key, values in by.items()} for by in (by_op, by_mode)))
 
 
-def own(paths: list[Path]) -> Source:
+def own(paths: list[Path], name: str = "this machine") -> Source:
     """Return the seconds of this machine's own records; raise InputError for a file that is none."""
-    rows = []
-    for path in paths:
-        try:  # Without its schema, which takes longer than all the rest.
-            entry = json.loads(path.read_text(encoding="utf-8"))
-            rows.append((entry["op"], entry["mode"], entry["seconds"]["wall"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
-    return source("this machine", rows)
+    return source(name, [_read(path, lambda e: (e["op"], e["mode"], e["seconds"]["wall"])) for path in paths])
 
 
-def recorded(directory: Path, machine: str) -> Source:
-    """Return the seconds of the study recorded for `machine` below `directory`, else of the first one there.
+def _read(path: Path, take: Callable):
+    """Return what `take` finds in the record at `path`; raise InputError for a file that is none."""
+    try:  # Without its schema, which takes longer than all the rest.
+        return take(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
 
-    Without those of a mode that was not asked for on that device: it took no time, and may be asked for on this one.
+
+def kept(study: Study, there: dict[Job, Path]) -> set[Job]:
+    """Return the jobs of the records `there` that a run keeps: of today's settings, and of sources not changed since.
+
+    Both change in time, so that a cell and mode whose oldest record is kept keeps all, and one whose newest is not
+    keeps none; only of the others each record is read.
     """
-    tables = sorted(directory.glob("*/jobs.parquet"), key=lambda path: (path.parent.name != machine, path))
-    if not tables:
-        return source("nowhere", [])
-    jobs = pd.read_parquet(tables[0], columns=["op", "mode", "seconds.wall", "reason"])
+    written = {job: path.stat().st_mtime_ns for job, path in there.items()}
+    changed = cache(lambda name: (ROOT / name).stat().st_mtime_ns)  # Now, and of a file only once.
+
+    def keeps(job: Job) -> bool:
+        settings, digest = _read(there[job], lambda e: (dict(e["settings"]), e["environment"]["software"]["sources"]))
+        since = max(map(changed, study.sources(job)))
+        same = all(settings.get(name) == value for name, value in study.settings(job).items())
+        # A file that was only touched is no other one. Which of several it was that changed, a digest does not tell.
+        return same and (since <= written[job] or digest == _digest())
+
+    groups = defaultdict(list)
+    for job in sorted(there, key=written.get):
+        groups[job.cell, job.mode].append(job)
+    found = set()
+    for jobs in groups.values():
+        if keeps(jobs[0]):
+            found.update(jobs)
+        elif keeps(jobs[-1]):
+            found.update(filter(keeps, jobs))
+    return found
+
+
+def _digest() -> str:
+    return provenance.sources_digest(provenance.source_blobs())
+
+
+def recorded(directory: Path, study: Study) -> list[Source]:
+    """Return the seconds of each study recorded below `directory`, the nearest to `study` first.
+
+    That is the one of its name, then those of its machine, then those of its kind of device, then the others.
+    """
+    near = []
+    for path in sorted(directory.glob("*/jobs.parquet")):
+        known = yaml.safe_load((path.parent / "study.yaml").read_text(encoding="utf-8"))
+        apart = path.parent.name != study.machine, _machine(known) != _machine(study.config)
+        near.append(((*apart, _is_cpu(known) != _is_cpu(study.config)), path))
+    return [_of_table(path) for _, path in sorted(near)]
+
+
+def _machine(study: dict) -> str:
+    """Return the label of the machine that the mapping `study` is of, without what the study is called."""
+    label = study["machine"]
+    return label.removesuffix(f"-{study.get('study', '')}") if _is_cpu(study) else label.split("-")[0]
+
+
+def _is_cpu(study: dict) -> bool:
+    return machine.resolve(study["machine"], here=True)[1] == "cpu"
+
+
+def _of_table(path: Path) -> Source:
+    """Return the seconds of the recorded jobs at `path`, without those of modes not asked for on that device.
+
+    They took no time, and may be asked for on this one.
+    """
+    jobs = pd.read_parquet(path, columns=["op", "mode", "seconds.wall", "reason"])
     elsewhere = jobs.pop("reason").fillna("").str.contains(", this machine is ", regex=False)
-    return source(tables[0].parent.name, jobs[~elsewhere].itertuples(index=False))
+    return source(path.parent.name, jobs[~elsewhere].itertuples(index=False))
 
 
 def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]:
@@ -83,21 +141,33 @@ def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]
 
 def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
     """Return what to print of `study`, its results below `root`, with `gpus` measuring at once: line by line."""
-    done = {job: root / job.path for job in study.jobs if (root / job.path).exists()}
-    there = list(done.values())[:: max(1, math.ceil(len(done) / READ))]
-    known = [own(there), recorded(recordings, study.machine)]
+    there = {job: path for job in study.jobs if (path := root / job.path).exists()}
+    done = kept(study, there)
+    again = _some([there[job] for job in there if job not in done])
+    measured = _some([there[job] for job in there if job in done])
+    others = recorded(recordings, study)
+    known = [own(measured), own(again, "this machine, before a change"), *others]
     left = {job: estimate(study, job, known) for job in study.jobs if job not in done}
     lines = [
         f"{study.machine}: {len(study.cells()):,} cells, {len(study.modes)} modes, {study.repeats:,} repeats: "
         f"{len(study.jobs):,} jobs, {len(done):,} done, {len(left):,} left",
         _table(study, done, left),
         _time(left, gpus) if left else "time: nothing is left to measure",
-        _disk(there, root, len(left)),
+        _disk(measured or again, root, len(left)),
     ]
-    other = known[1].name
-    if other != study.machine and any(where.endswith(other) for _, where in left.values()):
-        lines.insert(2, f"Times measured on {other}; yours may differ.")
+    if again:
+        count = len(there) - len(done)
+        lines.insert(1, f"{count:,} of those left are measured again: settings or sources have changed.")
+    places = {where for _, where in left.values()}
+    used = [other.name for other in others if any(f" {where}".endswith(f" {other.name}") for where in places)]
+    if set(used) - {study.machine}:
+        lines.insert(-2, f"Times measured on {', '.join(used)}; yours may differ.")
     return lines
+
+
+def _some(paths: list[Path]) -> list[Path]:
+    """Return READ of the `paths` at most, from all over."""
+    return paths[:: max(1, math.ceil(len(paths) / READ))]
 
 
 def _table(study: Study, done: Iterable[Job], left: dict[Job, tuple[float, str]]) -> Table:

@@ -6,9 +6,11 @@ Importing this imports no torch: Snakemake reads the study at every call.
 import ast
 import hashlib
 import json
+import math
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 
@@ -77,10 +79,12 @@ class Study:
 
     config: the mapping of config.yaml (study.yaml holds one that is already resolved).
     here: whether this machine measures; the login node of a cluster only submits.
+    given: what of it the command line gave, as `typed` reads it; laid over all else.
     Raises InputError, one line, for whatever is wrong with it.
     """
 
-    def __init__(self, config: dict, here: bool = True):
+    def __init__(self, config: dict, here: bool = True, given: dict | None = None):
+        config, given = (_overlay(config, given), given) if given else (config, {})
         validate(config, SCHEMA, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
@@ -89,7 +93,9 @@ class Study:
         # What is shown or compared besides is no part of what is measured.
         apart = ("presets", "recorded", "draft", "verify")
         own = {key: value for key, value in config.items() if key not in apart}
-        merged = _overlay(own, config.get("presets", {}).get(self.device, {}))
+        preset = _overlay(own, config.get("presets", {}).get(self.device, {}))
+        # Not those of `given` that are no part of what is measured.
+        merged = _overlay(preset, {key: value for key, value in given.items() if key in own})
         for layer in (own, merged):  # A preset must not hide what is wrong below it.
             validate(layer, SCHEMA, "config")
             _check_ops(layer)
@@ -100,8 +106,13 @@ class Study:
         self.verify = config.get("verify")
         _check_recorded("recorded", self.recorded)
         _check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
-        self.modes = {mode: _only_there(entry, merged["ops"]) for mode, entry in merged["modes"].items()}
+        self.modes = {mode: _only_there(mode, entry, merged["ops"]) for mode, entry in merged["modes"].items()}
         self.config = {**merged, "machine": self.machine, "modes": self.modes}
+        if not any(modes_of(self.config, cell) for cell in self.cells()):
+            raise InputError(
+                f"config: modes: none of {', '.join(self.modes)} is for a cell of the study, which has no job; "
+                "allowed: one mode or more whose only, if it has one, names a cell"
+            )
         self.repeats = merged["repeats"]
         self.workloads = {op: _workload(op, entry) for op, entry in merged["ops"].items()}
 
@@ -336,28 +347,51 @@ def without_arms(document: dict) -> dict:
 def load(path: Path) -> Study:
     """Return the study of the YAML file at `path`."""
     refuse_duplicates([path])
-    return Study(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+    return Study(_read(path, yaml.safe_load))
+
+
+def _read(path, parse: Callable):
+    """Return what `parse` makes of the text of the YAML file at `path`; raise InputError where it is none."""
+    try:
+        return parse(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def typed(given):
+    """Return the command line's config with numbers, yes or no, and null where Snakemake leaves text: inside of values.
+
+    As in a config file, whose values must not be read twice: there text that looks like a number is text.
+    """
+    if isinstance(given, Mapping):
+        return {key: typed(value) for key, value in given.items()}
+    if isinstance(given, list):
+        return [typed(value) for value in given]
+    if not isinstance(given, str):
+        return given
+    try:
+        value = yaml.safe_load(given)
+    except yaml.YAMLError:
+        return given
+    return value if value is None or isinstance(value, bool | int | float) else given
 
 
 def refuse_duplicates(paths) -> None:
     """Raise InputError for a key given twice in one of the YAML files: YAML itself would drop the first unseen."""
     for path in paths:
-        try:
-            root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-        _walk(root, path)
+        _walk(_read(path, partial(yaml.compose, Loader=yaml.SafeLoader)), path)
 
 
 def _walk(node, path) -> None:
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
+            where = f"{Path(path).name}: line {key.start_mark.line + 1}"
+            if not isinstance(key, yaml.ScalarNode):
+                kind = "list" if isinstance(key, yaml.SequenceNode) else "mapping"
+                raise InputError(f"{where}: a {kind} is not allowed as a key; allowed: text")
             if key.value in seen:
-                raise InputError(
-                    f"{Path(path).name}: line {key.start_mark.line + 1}: {key.value} is given twice; "
-                    "allowed: each key once"
-                )
+                raise InputError(f"{where}: {key.value} is given twice; allowed: each key once")
             seen.add(key.value)
             _walk(value, path)
     elif isinstance(node, yaml.SequenceNode):
@@ -433,6 +467,12 @@ def _check_only(config: dict) -> None:
     for mode, entry in config["modes"].items():
         for op, sizes in entry.get("only", {}).items():
             require_known(f"config: modes.{mode}.only", op, config["ops"])
+            of_op = config["ops"][op].get("modes", [mode])
+            if mode not in of_op:
+                raise InputError(
+                    f"config: modes.{mode}.only: {op} has modes of its own without {mode}; "
+                    f"allowed: ops whose modes have it, or {op} with it in ops.{op}.modes"
+                )
             for size in sizes:
                 require_known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
 
@@ -454,11 +494,12 @@ def _check_targets(config: dict) -> None:
                 require_known(f"config: targets.{kind}.of", of, others)
 
 
-def _only_there(entry: dict, ops: dict) -> dict:
-    """Return a mode's entry that is only for sizes that there are: a preset may have left some out, or all."""
+def _only_there(mode: str, entry: dict, ops: dict) -> dict:
+    """Return a mode's entry that is only for cells that have it: a preset may have left some out, or all."""
     if "only" not in entry:
         return entry
-    there = {op: {str(size) for size in ops[op]["sizes"]} for op in entry["only"] if op in ops}
+    have = [op for op in entry["only"] if op in ops and mode in ops[op].get("modes", [mode])]
+    there = {op: {str(size) for size in ops[op]["sizes"]} for op in have}
     only = {op: [size for size in entry["only"][op] if str(size) in sizes] for op, sizes in there.items()}
     return {**entry, "only": {op: sizes for op, sizes in only.items() if sizes}}
 
@@ -512,10 +553,23 @@ def _overlay(below: dict, above: dict) -> dict:
     return result
 
 
+def _is_integer(checker, value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(checker, value) -> bool:
+    return _is_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+# To JSON Schema 3.0 is an integer and NaN a number within all bounds; to what reads the numbers neither is.
+_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
+
+
 def validate(document, schema: Path, what: str) -> None:
     """Raise InputError, which begins with `what`, for the first thing of `document` that the YAML `schema` refuses."""
     schema = yaml.safe_load(schema.read_text(encoding="utf-8"))
-    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(document))
+    errors = list(_Validator(schema).iter_errors(document))
     if errors:
         # A misspelt key is both unknown and missing: the former says what was meant.
         worst = min(errors, key=lambda e: (e.validator != "additionalProperties", list(map(str, e.absolute_path))))
@@ -536,4 +590,4 @@ def _sentence(error: jsonschema.ValidationError) -> str:
         return f"{at}{missing} is missing; allowed: {allowed}"
     allowed = error.schema.get("description", f"{error.validator} {error.validator_value}")
     hint = nearest(error.instance, error.validator_value) if error.validator == "enum" else ""
-    return f"{at}{json.dumps(error.instance)} is not allowed{hint}; allowed: {allowed}"
+    return f"{at}{json.dumps(error.instance, default=str)} is not allowed{hint}; allowed: {allowed}"

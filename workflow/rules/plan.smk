@@ -13,7 +13,7 @@ rule plan:
         "../../envs/environment.yaml"
     params:
         study=json.dumps(study.config),
-        gpus=lanes.count,
+        gpus=lambda wildcards: lanes.planned,  # When asked for: a paper needs no GPU.
     shell:
         "python workflow/scripts/plan.py --study {params.study:q} --gpus {params.gpus} 2>&1 | tee {log:q}"
 

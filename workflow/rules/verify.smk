@@ -20,7 +20,7 @@ rule verify:
         "../../envs/environment.yaml"
     params:
         verify=json.dumps(study.verify),
-        gpus=lanes.count,
+        gpus=lambda wildcards: lanes.planned,  # When asked for: a paper needs no GPU.
     shell:
         "python workflow/scripts/verify.py --verify {params.verify:q} --claims {input.claims:q} --gpus {params.gpus}"
         " 2>&1 | tee {log:q}"
