@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from statistics import fmean
 
 import pandas as pd
 import pypdf
@@ -233,6 +234,15 @@ def test_scripts_name_what_is_wrong_in_one_line(command, line):
     assert line in done.stderr.splitlines()[-1]
 
 
+def seconds_of_a_loop() -> float:
+    """Return the processor's time for ten million additions: how fast the host is at the moment."""
+    begins = time.process_time()
+    total = 0
+    for number in range(10_000_000):
+        total += number
+    return time.process_time() - begins
+
+
 def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_path):
     checkout = Checkout(tmp_path / "clone")
     recorded = sorted((checkout.path / "results" / "recorded").glob("*/samples.parquet"))
@@ -240,11 +250,13 @@ def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_p
     for path in (checkout.path / "results" / "recorded").rglob("*"):
         os.utime(path, (1e9, 1e9))  # A clone gives files any times: here older than everything.
     assert checkout.planned("paper") == []
-    before = os.times()
+    loops, before = [seconds_of_a_loop()], os.times()
     checkout.run("paper")
     took = [now - then for now, then in zip(os.times(), before, strict=True)]
-    # 80 s on an idle host; with other tests on its cores a quarter more.
-    assert took[2] + took[3] < 120, "s of processors, whatever else they do"
+    loops.append(seconds_of_a_loop())
+    # 80 s of processors on a fast host, 195 s on one where the loop takes 1.15 s; with other tests on the cores a quarter
+    # more.
+    assert took[2] + took[3] < 240 * fmean(loops)
     assert pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
     assert not checkout.records()
     for samples in recorded:
