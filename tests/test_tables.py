@@ -212,6 +212,15 @@ def test_repeats_may_differ_in_their_gpu(study, tmp_path):
     assert environment["gpu_uuids"] == [f"GPU-{repeat}" for repeat in range(5)]
 
 
+def test_hosts_of_several_sizes_are_all_told(study, tmp_path):
+    def change(job, entry):
+        entry["environment"]["host"]["cores"] = 16 if job.repeat == 3 else 8
+
+    write_records(study, tmp_path, change)
+    _, _, environment = collect(study, tmp_path)
+    assert environment["host"] == {"cpu": "X", "cores": [8, 16], "kernel": ["6"]}
+
+
 def test_a_record_in_the_wrong_place_is_refused(study, tmp_path):
     write_records(study, tmp_path)
     shutil.copyfile(tmp_path / study.jobs[0].path, tmp_path / study.jobs[1].path)

@@ -167,7 +167,10 @@ def _environment(entries: list[tuple[Path, dict]], jobs: pd.DataFrame) -> dict:
     return {
         "gpu": gpu,
         "gpu_uuids": sorted({e["gpu"]["uuid"] for e in measured if e["gpu"]}),
-        "host": {k: first["host"][k] for k in ("cpu", "cores", "kernel")},
+        "host": {
+            "cpu": first["host"]["cpu"],
+            **{name: sorted({e["host"][name] for e in measured or [first]}) for name in ("cores", "kernel")},
+        },
         "software": first["software"],
         "sources": sorted({e["software"]["sources"] for e in measured}),
         "variables": {k: v for k, v in first["variables"].items() if k != "CUDA_VISIBLE_DEVICES"},
