@@ -1,4 +1,4 @@
-"""Growth: ten times as many jobs take ten times as long. Bounds are twice to thrice what was measured, in CPU time."""
+"""Cost is linear in the number of jobs. Bounds are twice to thrice what was measured, in CPU time."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def small(tmp_path_factory) -> Scale:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Scale:
-    return Scale(tmp_path_factory.mktemp("large"), 1000)
+    return Scale(tmp_path_factory.mktemp("large"), 600)
 
 
 def in_order(scale: Scale) -> list[str]:
@@ -43,7 +43,7 @@ def test_what_snakemake_asks_for_each_job_is_a_look_up():
 
 
 def test_planning_grows_with_the_study(large, tmp_path):
-    assert Scale(tmp_path, 4000).plan().seconds < 1.5 * 4 * large.plan().seconds
+    assert Scale(tmp_path, 2400).plan().seconds < 1.5 * 4 * large.plan().seconds
 
 
 def test_running_grows_with_the_study_and_keeps_the_order(small, large):
@@ -51,9 +51,9 @@ def test_running_grows_with_the_study_and_keeps_the_order(small, large):
     # A host that turned busy in between takes more CPU seconds for the same.
     shutil.rmtree(small.path / RESULTS)
     few = max(first, small.measure().seconds)
-    assert many < 1.5 * 5 * few
+    assert many < 1.5 * 3 * few
     # 0.05 on an idle host, and half as much again and more where other tests share its cores.
-    assert (many - few) / 800 < 0.12, "CPU seconds of a job, start of two processes included"
+    assert (many - few) / 400 < 0.12, "CPU seconds of a job, start of two processes included"
     assert in_order(large) == large.study.records()
 
 

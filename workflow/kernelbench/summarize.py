@@ -56,8 +56,8 @@ class Data:
         self.metrics = [m for m in MEASURED if m in there]
         key = ["op", "dtype", "size", "mode", "timer"]
         samples = samples[samples.timer.isin(MEASURED)]
-        grouped = samples.groupby([*key, "repeat"], observed=True)["value"]
-        logs = grouped.agg(statistics.repeat_value)
+        # statistics.repeat_value of each repeat; pandas' own median takes no call of Python for each.
+        logs = np.log(samples.groupby([*key, "repeat"], observed=True)["value"].median())
         self.within = self._within(samples, [*key, "repeat"])
         self.drift = _drift(samples[samples.timer.isin(DRIFTING)], [*key, "repeat"])
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
@@ -119,11 +119,13 @@ def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
     median: over the cells, each the mean of its repeats; low, high: the least and the greatest of them.
     """
 
-    def change(values: pd.Series) -> float:
-        fifth = max(1, len(values) // 5)
-        return np.log(values.iloc[-fifth:].median() / values.iloc[:fifth].median())
-
-    logs = samples.groupby(key, observed=True)["value"].agg(change).groupby(level=key[:-1], observed=True).mean()
+    jobs = samples.groupby(key, observed=True)["value"]
+    fifth, place = jobs.transform("size").floordiv(5).clip(lower=1), jobs.cumcount()
+    first, last = (
+        samples[end].groupby(key, observed=True)["value"].median()
+        for end in (place < fifth, jobs.cumcount(ascending=False) < fifth)
+    )
+    logs = np.log(last / first).groupby(level=key[:-1], observed=True).mean()
     found = {}
     for (mode, timer), cells in np.expm1(logs).groupby(level=["mode", "timer"], observed=True):
         ends = {"median": cells.median(), "low": cells.min(), "high": cells.max()}
@@ -398,13 +400,14 @@ def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:
 
 def _reasons(data: Data, table: pd.DataFrame) -> list[dict]:
     """Fill the column `cause` of the speedups, and return what says so: the row's names, cause and evidence."""
-    found, causes = [], Causes(data, table)
+    found, named, causes = [], {}, Causes(data, table)
     for row in table[table["size"] != ALL].itertuples():
         cause = causes.of((row.op, row.dtype, row.size), row.mode, row.baseline, row.metric)
         if cause:
-            table.loc[row.Index, "cause"] = cause.cause
+            named[row.Index] = cause.cause
             names = ("op", "dtype", "size", "mode", "baseline", "metric")
             found.append({**{name: getattr(row, name) for name in names}, **vars(cause)})
+    table.loc[list(named), "cause"] = list(named.values())
     # A mean over sizes differs for the causes of the sizes that differ in the same way, the most frequent one first.
     means = ["op", "dtype", "mode", "baseline", "metric", "verdict"]
     by_mean = table[table.cause != ""].groupby(means).cause.agg(_joined)
