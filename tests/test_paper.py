@@ -1337,7 +1337,15 @@ def test_what_differs_by_latency_alone_is_told_with_its_cause(recorded, recorded
     cells = [row for row in cells if row["size"] != "all" and row["verdict"]]
     slower = sum(row["verdict"] == "slower" for row in cells)
     told = "By device time `compile-fullgraph` is nowhere told apart from `compile`, and by latency it is slower in"
-    assert slower and f"{told} {slower} of {len(cells)} cells, which is put down to the host ({slower})." in found
+    times = {"compile": {}, "compile-fullgraph": {}}
+    for row in recorded_modes["summary"]:
+        if row["metric"] == "host" and row["mode"] in times:
+            times[row["mode"]][row["op"]] = row["estimate"]
+    longer = sorted(time - times["compile"][op] for op, time in times["compile-fullgraph"].items())
+    middle, *ends = map(paper.value, (statistics.median(longer), longer[0], longer[-1]))
+    assert slower and f"{told} {slower} of {len(cells)} cells, which is put down to the host ({slower}):" in found
+    assert f"its call keeps the host {middle}&nbsp;µs longer ({' to '.join(ends)})." in found
+    assert f"`fullgraph=True` by {middle}&nbsp;µs a call" in section(render(recorded, recorded_modes), "Conclusion")
     assert "`compile-dynamic` is nowhere" not in found
 
 

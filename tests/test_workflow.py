@@ -254,8 +254,8 @@ def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_p
     checkout.run("paper")
     took = [now - then for now, then in zip(os.times(), before, strict=True)]
     loops.append(seconds_of_a_loop())
-    # 195 s of processors where the loop takes 0.57 s, and beside other tests a quarter more.
-    assert took[2] + took[3] < 480 * fmean(loops)
+    # 195 s of processors where the loop takes 0.57 s, and with more processes than processors half as much again.
+    assert took[2] + took[3] < 600 * fmean(loops)
     assert pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
     assert not checkout.records()
     for samples in recorded:

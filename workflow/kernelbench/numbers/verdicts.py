@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 
-from kernelbench.numbers.select import TIMES, VERDICTS, is_flagged, label_of, speedups
+from kernelbench.numbers.select import TIMES, VERDICTS, is_flagged, label_of, speedups, spread
 from kernelbench.statistics import EQUIVALENT_MIN_N
 from kernelbench.words import ALL, MEASURED
 
@@ -39,10 +39,11 @@ def by_timer(document: dict, baseline: str) -> dict:
 
 
 def beside(document: dict, compiled: str, metrics: list[str]) -> dict:
-    """Return by mode of torch.compile how it compares with `compiled`: {metric: as in `overall`, causes, kernels}.
+    """Return by mode of torch.compile how it stands to `compiled`: {metric: as in `overall`, causes, kernels, held}.
 
     causes: by metric what the differences come about by, in how many cells; kernels: the evidence of the cell that is
-    slowest beside `compiled` in the first metric, None where that is put down to no kernel.
+    slowest beside `compiled` in the first metric, None where that is put down to no kernel; held: of a mode that is
+    slower by latency alone how much longer its calls keep the host, {cells, median, low, high} in µs cell by cell.
     """
     modes = document["study"]["modes"]
     found = {mode: {} for mode, entry in modes.items() if entry["runner"] == "compile" and mode != compiled}
@@ -57,7 +58,19 @@ def beside(document: dict, compiled: str, metrics: list[str]) -> dict:
         evident = [row for row in causes if worst and row["cause"] == "kernel" and row["metric"] == metrics[0]]
         evident = [row["evidence"] for row in evident if all(row[k] == worst[k] for k in ("op", "dtype", "size"))]
         own["kernels"] = evident[0] if evident and worst["verdict"] == "slower" else None
+        device, latency = (own.get(metric, {}) for metric in TIMES)
+        alone = device and not (device["faster"] or device["slower"]) and latency and latency["slower"]
+        own["held"] = spread(_longer(document, mode, compiled)) if alone else None
     return {mode: own for mode, own in found.items() if metrics[0] in own}
+
+
+def _longer(document: dict, mode: str, other: str) -> list[float]:
+    """Return by how many µs the call of one mode keeps the host longer than that of another, cell by cell."""
+    times = {mode: {}, other: {}}
+    for row in document["summary"]:
+        if row["metric"] == "host" and row["mode"] in times and row["estimate"] is not None:
+            times[row["mode"]][row["op"], row["dtype"], row["size"]] = row["estimate"]
+    return [time - times[other][cell] for cell, time in times[mode].items() if cell in times[other]]
 
 
 def runners(document: dict, compiled: str, metrics: list[str]) -> dict:
