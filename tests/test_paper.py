@@ -1401,14 +1401,15 @@ def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(recorded, ch
     of = {"mode": "compile", "baseline": "eager", "metric": "host"}
     shown = [more[row["op"], row["size"]] for row in rows(chain_study, **of, verdict="faster") if row["size"] != "all"]
     fewer = f"{len(shown)} of {len(more)} cells, by up to {paper.value(-min(shown))}&nbsp;µs."
-    told = "Where one call does the work of many, on the NVIDIA H200 (study `h200-elementwise`), it keeps the host for"
-    assert f"{told} less time than eager does in {fewer}" in section(render(recorded, chain_study), "Conclusion")
+    where = "on the NVIDIA H200 (study `h200-elementwise`)"
+    told = f"Where one call does the work of many, {where}, `compile` keeps the host"
+    assert f"{told} for less time than eager does in {fewer}" in section(render(recorded, chain_study), "Conclusion")
     alone = copy.deepcopy(chain_study)
     faster = [row for row in rows(alone, **of, verdict="faster") if row["size"] != "all"]
     for row in faster[1:]:
         row["verdict"] = "inconclusive"
     only = f"1 of {len(more)} cells, by {paper.value(-more[faster[0]['op'], faster[0]['size']])}&nbsp;µs."
-    assert f"{told} less time than eager does in {only}" in render(recorded, alone)
+    assert f"{told} for less time than eager does in {only}" in render(recorded, alone)
     faster[0]["verdict"] = "inconclusive"
     assert "the work of many" not in render(recorded, alone)
 
@@ -1416,7 +1417,8 @@ def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(recorded, ch
 def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_itself_by(recorded, chain_study):
     found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
     assert "at 1024 and 4096, in `float32`." in found
-    assert f"It is {paper.plural(chain_study['jobs']['blocks'], 'block')} in time." in found
+    blocks = paper.plural(chain_study["jobs"]["blocks"], "block")
+    assert f"The study's {chain_study['study']['repeats']} repeats are {blocks} in time." in found
     odd = copy.deepcopy(chain_study)
     where = {"mode": CONTROL, "metric": "latency", "op": "matmul_softmax", "size": "100", "baseline": "eager"}
     (row,) = rows(odd, **where)
