@@ -94,6 +94,67 @@ def test_a_diagnostic_arm_is_compared_with_what_it_diagnoses_and_in_a_family_of_
     assert judged.p_holm.min() == pytest.approx(judged.p.min() * 4)
 
 
+def test_the_mean_of_a_diagnostic_arm_is_over_its_cells(study, tmp_path):
+    arm = {"runner": "compile", "skip_guards": True, "diagnoses": "compile", "only": {"softmax": [512, 1024]}}
+    study = Study({**study.config, "machine": "h200", "modes": {**study.modes, "compile-arm": arm}})
+    write_records(study, tmp_path)
+    _, speedups, document = tables(study, tmp_path)
+    (mean,) = (row for row in document["arms"] if row["metric"] == "device")
+    of_arm = speedups[(speedups["mode"] == "compile-arm") & (speedups.metric == "device")]
+    assert (mean["mode"], mean["baseline"], mean["cells"], mean["n"]) == ("compile-arm", "compile", 2, 5)
+    assert mean["speedup"] == pytest.approx(np.exp(np.log(of_arm.speedup).mean()), rel=1e-5)
+    assert mean["ci_low"] < mean["speedup"] < mean["ci_high"]
+
+
+def test_what_the_timer_adds_is_taken_off_job_by_job(study, tmp_path):
+    """Of 20 µs and 40 the timer makes 28 and 48 in two repeats, 23 and 43 in three: 1.7 and 1.9 times, not 2."""
+    write_records(study, tmp_path)
+    _, bare, _ = tables(study, tmp_path)
+
+    def add(job, entry):
+        floor = 8.0 if job.repeat < 2 else 3.0
+        entry["floors"]["event_pair"] = floor
+        entry["samples"]["device"]["values"] = [v + floor for v in entry["samples"]["device"]["values"]]
+
+    write_records(study, tmp_path, add)
+    _, speedups, document = tables(study, tmp_path)
+    of = {"size": "512", "mode": "compile", "baseline": "eager", "metric": "device"}
+    assert row(speedups, **of).speedup < 1.9
+    (less,) = (r for r in document["less_floor"] if (r["size"], r["mode"]) == ("512", "compile"))
+    assert less["speedup"] == pytest.approx(row(bare, **of).speedup, rel=1e-4)
+    assert (less["n"], less["verdict"]) == (5, "faster")
+    assert document["jobs"]["floors"] == [8, 8, 3, 3, 3]
+    assert set(speedups.metric) == set(bare.metric), "a figure beside the tables and not in them"
+
+    def all_of_it(job, entry):
+        entry["floors"]["event_pair"] = 1e6
+
+    write_records(study, tmp_path, all_of_it)
+    _, _, document = tables(study, tmp_path)
+    assert {(r["n"], r["speedup"], r["verdict"]) for r in document["less_floor"]} == {(0, None, "")}
+
+
+def test_speedups_that_differ_between_gpus_are_counted(study, tmp_path):
+    """Only by latency, and of compile alone, is the second GPU another one."""
+    study = Study({**study.config, "machine": "h200", "repeats": 8})
+
+    def other(job, entry):
+        second = job.repeat % 2
+        entry["environment"]["gpu"]["uuid"] = f"GPU-{second}"
+        if second and job.mode == "compile":
+            latency = entry["samples"]["latency"]
+            entry["samples"]["latency"] = {**latency, "values": [v * 1.2 for v in latency["values"]]}
+
+    write_records(study, tmp_path, other)
+    _, _, document = tables(study, tmp_path)
+    found = document["by_gpu"]
+    assert found["latency"]["of"] == found["device"]["of"] == 6 and "peak_memory" not in found
+    assert found["latency"]["apart"] - found["device"]["apart"] == 2
+    write_records(study, tmp_path)
+    _, _, document = tables(study, tmp_path)
+    assert document["by_gpu"] == {}, "of one GPU there is nothing to compare"
+
+
 def test_a_mode_without_a_graph_says_why_and_has_no_speedup_by_it(study, tmp_path):
     def graph(job, entry):
         own = job.mode == "compile"

@@ -20,9 +20,11 @@ from scale import template
 from kernelbench import claims, machine, verify
 from kernelbench.again import findings
 from kernelbench.errors import InputError
+from kernelbench.jobs import FLOOR
 from kernelbench.promote import FILES
 from kernelbench.study import RECORDED, Study, cells_of, diagnosed, modes_of
 from kernelbench.summarize import Data
+from kernelbench.words import LESS_FLOOR
 
 STUDY = yaml.safe_load((RECORDED / "h200" / "study.yaml").read_text(encoding="utf-8"))
 JOBS = pd.read_parquet(RECORDED / "h200" / "jobs.parquet")
@@ -276,7 +278,7 @@ def test_what_failed_or_is_missing_in_either_study_is_not_compared(measured):
 
 def floor(study: Data, microseconds: float) -> None:
     """Let each device time of a study hold so much more, which is what an empty pair of events takes in each job."""
-    study.jobs[verify.FLOOR] = microseconds
+    study.jobs[FLOOR] = microseconds
     for key, values in study.logs.items():
         if key[-1] == "device":
             study.logs[key] = np.log(np.exp(values) + microseconds)
@@ -290,12 +292,12 @@ def test_a_difference_that_is_all_the_timers_is_told_apart(measured):
     floor(again, 0.5)
     found = verify.compare(recorded, again).set_index(["metric", "mode", "baseline"])
     assert set(found.loc[("device", "compile", "eager")].outcome) == {"contradicted"}
-    assert set(found.loc[(verify.LESS_FLOOR, "compile", "eager")].outcome) == {"confirmed"}
+    assert set(found.loc[(LESS_FLOOR, "compile", "eager")].outcome) == {"confirmed"}
     printed = [str(piece) for piece in verify.report(found.reset_index(), [])]
-    assert f"{verify.LESS_FLOOR}: without what an empty pair of CUDA events takes in the same job." in printed
+    assert f"{LESS_FLOOR}: without what an empty pair of CUDA events takes in the same job." in printed
     told = findings(recorded, again, [old, new], [a_claim(every="faster")])
     assert told["floors"] == [3.0, 0.5] and told["launches"] == []
-    assert told["metrics"]["device"]["contradicted"] > 0 == told["metrics"][verify.LESS_FLOOR]["contradicted"]
+    assert told["metrics"]["device"]["contradicted"] > 0 == told["metrics"][LESS_FLOOR]["contradicted"]
     assert (told["repeats"], told["cells"], told["of"], told["differ"]) == (5, 4, 4, [])
     assert told["claims"] == {"confirms": 1, "contradicts": 0, "cannot tell": 0}
     for row in told["metrics"].values():
@@ -307,9 +309,9 @@ def test_what_differs_beyond_the_floor_is_named(measured):
     again, new = measured("again", 5, 2, 0.001, sizes=2, compile=1.05)
     told = findings(recorded, again, [old, new], [])
     assert told["differ"] == [{"op": "softmax", "dtype": "float16", "size": size} for size in ("64", "128")]
-    again.jobs = again.jobs.drop(columns=verify.FLOOR)
+    again.jobs = again.jobs.drop(columns=FLOOR)
     told = findings(recorded, again, [old, new], [])
-    assert told["differ"] == told["floors"] == [] and verify.LESS_FLOOR not in told["metrics"]
+    assert told["differ"] == told["floors"] == [] and LESS_FLOOR not in told["metrics"]
 
 
 def a_claim(**rule) -> dict:

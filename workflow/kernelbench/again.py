@@ -5,7 +5,9 @@ import pandas as pd
 from kernelbench import verify
 from kernelbench.claims import UNTOLD
 from kernelbench.host import LAUNCH
+from kernelbench.jobs import FLOOR
 from kernelbench.summarize import Data
+from kernelbench.words import LESS_FLOOR
 
 
 def findings(recorded: Data, again: Data, documents: list[dict], claims: list[dict]) -> dict:
@@ -24,7 +26,7 @@ def findings(recorded: Data, again: Data, documents: list[dict], claims: list[di
     cells, known = ({row[:3] for row in data.rows if row[3] != baseline} for data in (again, recorded))
     gpus = [set(data.environment.get("gpu_uuids", [])) for data in (recorded, again)]
     began = [pd.Timestamp(data.environment["first_started"]) for data in (recorded, again)]
-    rows = figures[(figures.metric == verify.LESS_FLOOR) & (figures.outcome == verify.CONTRADICTED)]
+    rows = figures[(figures.metric == LESS_FLOOR) & (figures.outcome == verify.CONTRADICTED)]
     differ = rows[rows.baseline == baseline][["op", "dtype", "size"]].drop_duplicates()
     follows = [told[-1] for told in verify.judge(claims, *documents)]
     return {
@@ -35,7 +37,7 @@ def findings(recorded: Data, again: Data, documents: list[dict], claims: list[di
         "shared": bool(gpus[0] & gpus[1]),
         "hours": (began[1] - began[0]).total_seconds() / 3600,
         "metrics": {metric: _counts(rows) for metric, rows in figures.groupby("metric", sort=False)},
-        "floors": _medians(verify.FLOOR, recorded, again),
+        "floors": _medians(FLOOR, recorded, again),
         "launches": _medians(LAUNCH, recorded, again),
         "differ": differ.to_dict("records"),
         "claims": {word: follows.count(word) for word in ("confirms", "contradicts", UNTOLD)},

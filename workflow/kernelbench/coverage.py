@@ -14,7 +14,7 @@ from kernelbench import statistics
 from kernelbench.study import Study, modes_of
 
 DRAWS = 10_000
-REPEATS = (5, 10, 20)
+REPEATS = (3, 6, 10)
 SAMPLES = 11
 # Standard deviations on logs: of a sample within its repeat, of a repeat around its arm, of a block that both arms of a
 # repeat share. The drift is over the whole study; the second peak is this much slower.

@@ -10,6 +10,8 @@ import pandas as pd
 
 PARTS = ("overhead", "compilation", "measurement", "wall")
 CELL = ["op", "dtype", "size"]
+# What the device's timer reads where nothing is between its two events, in µs.
+FLOOR = "floors.event_pair"
 
 
 def packages(jobs: pd.DataFrame) -> dict[str, str]:
@@ -19,16 +21,17 @@ def packages(jobs: pd.DataFrame) -> dict[str, str]:
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, clocks, split, at_once, blocks}.
+    """Return {costs, suspects, clocks, floors, split, at_once, blocks}.
 
-    split: how many repeats had to go on in a second warm parent; at_once: how many ran at the same time, at most;
-    blocks: how many of them followed one another.
+    floors: the median of FLOOR in each repeat; split: how many repeats had to go on in a second warm parent; at_once:
+    how many ran at the same time, at most; blocks: how many of them followed one another.
     """
     parents = jobs.groupby("repeat")["process.parent"].nunique() if "process.parent" in jobs else pd.Series(dtype=int)
     return {
         "costs": _costs(jobs),
         "suspects": _suspects(jobs),
         "clocks": _clocks(jobs),
+        "floors": jobs.groupby("repeat")[FLOOR].median().dropna().tolist() if FLOOR in jobs else [],
         "split": int((parents > 1).sum()),
         "at_once": _at_once(jobs),
         "blocks": _blocks(jobs),

@@ -4,23 +4,37 @@ Reads samples.parquet, jobs.parquet, study.yaml and environment.json of a direct
 samples always give the same tables.
 """
 
+import copy
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import yaml
+from scipy import stats
 
 from kernelbench import compilation, host, jobs, statistics
 from kernelbench.causes import DECIDED, Causes
+from kernelbench.jobs import FLOOR
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, LIMIT, TWIN, cells_of, diagnosed, modes_of
 from kernelbench.targets import NOTHING, judged
 from kernelbench.traces import traces
-from kernelbench.words import ALL, DERIVED, EXACT_NOTE, FAR_NOTE, FLOOR_FACTOR, MEASURED, PEAKS_NOTE, UNEXPLAINED
+from kernelbench.words import (
+    ALL,
+    DERIVED,
+    EXACT_NOTE,
+    FAR_NOTE,
+    FLOOR_FACTOR,
+    LESS_FLOOR,
+    MEASURED,
+    PEAKS_NOTE,
+    UNEXPLAINED,
+)
 
 # Those that every study has, of a GPU or of a CPU, even if no job of it came so far.
 ALWAYS = {True: {"device", "latency", "first_call", "peak_memory"}, False: {"latency", "first_call"}}
@@ -40,6 +54,7 @@ NORMAL_MAD = 1.4826
 OFF_STREAM = "not on PyTorch's stream: it has latency, throughput and first_call"
 # The timers whose samples are asked whether they still get shorter.
 DRIFTING = ("device", "latency")
+UUID = "environment.gpu.uuid"
 WORK = ["work.flops", "work.bytes", "work.bound"]
 
 
@@ -101,7 +116,18 @@ class Data:
     def delta(self, metric: str) -> float:
         """Return the margin of equivalence of a metric."""
         margins = self.study["equivalence"]
-        return margins.get(metric, margins["default"])
+        return margins.get("device" if metric == LESS_FLOOR else metric, margins["default"])
+
+    def take_floor_off(self) -> bool:
+        """Add LESS_FLOOR, device times less the empty pair of events of the same job; say whether the jobs tell it."""
+        if FLOOR not in self.jobs:
+            return False
+        floors = self.jobs.set_index(["op", "dtype", "size", "mode", "repeat"])[FLOOR].sort_index()
+        for (*arm, metric), logs in list(self.logs.items()):
+            if metric == "device":
+                left = np.exp(logs) - floors.loc[tuple(arm)]
+                self.logs[*arm, LESS_FLOOR] = np.log(left.where(left > 0))
+        return True
 
     def values(self, row: tuple, metric: str) -> pd.Series | None:
         """Return the log value by repeat of a (op, dtype, size, mode), None where there is nothing to estimate."""
@@ -148,6 +174,9 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "environment": data.environment,
         "ceilings": ceilings,
         "control": controls,
+        "less_floor": _less_floor(data),
+        "arms": _plain(pd.DataFrame(_arm_means(data))),
+        "by_gpu": _by_gpu(data),
         "peaks": _peaks(data, speedups),
         "causes": reasons,
         "spread": _plain(_spread(data)),
@@ -383,6 +412,52 @@ def _speedups(data: Data) -> tuple[pd.DataFrame, dict]:
         table.loc[family.index, "p_holm"] = statistics.holm(family.p.to_numpy())
     table["verdict"] = [_verdict(row, controls) for row in table.itertuples()]
     return table, controls
+
+
+def _less_floor(data: Data) -> list[dict]:
+    """Return the speedups over the first baseline by LESS_FLOOR, with verdicts as in the table, if the jobs tell it."""
+    if "device" not in data.metrics or not data.take_floor_off():
+        return []
+    only = copy.copy(data)
+    only.metrics = [LESS_FLOOR]
+    table, _ = _speedups(only)
+    names = ["op", "dtype", "size", "mode", "n", "speedup", "ci_low", "ci_high", "verdict"]
+    return _plain(table[table.baseline == data.study["baselines"][0]][names])
+
+
+def _arm_means(data: Data) -> Iterator[dict]:
+    """Yield by diagnostic arm and metric the mean over its cells of its speedup over what it diagnoses, if all ran."""
+    for mode in data.study["modes"]:
+        other, rows = diagnosed(data.study, mode), [row for row in data.rows if row[3] == mode]
+        for metric in data.metrics if other else ():
+            pairs = [pairs_of(data, row, other, metric) for row in rows]
+            if len(pairs) > 1 and all(own is not None for own in pairs):
+                logs = pd.concat(pairs, axis=1).dropna().mean(axis=1)
+                found = statistics.interval(logs.to_numpy())
+                own = {"n": found.n, "speedup": found.estimate, "ci_low": found.low, "ci_high": found.high}
+                yield {"mode": mode, "baseline": other, "metric": metric, "cells": len(pairs), **own}
+
+
+def _by_gpu(data: Data) -> dict[str, dict]:
+    """Return by metric {of, apart}: of how many speedups over the first baseline the means differ between the GPUs.
+
+    By an analysis of variance with p < 0.05, for each cell alone, where two GPUs have two repeats at least.
+    """
+    baseline, found = data.study["baselines"][0], {}
+    if UUID not in data.jobs:
+        return found
+    gpus = data.jobs.set_index(["op", "dtype", "size", "mode", "repeat"])[UUID].sort_index()
+    for metric in (metric for metric in data.metrics if metric not in ("first_call", "peak_memory")):
+        for row in (row for row in data.rows if _comparable(data, row, baseline)):
+            pairs = pairs_of(data, row, baseline, metric)
+            if pairs is None:
+                continue
+            groups = [own.to_numpy() for _, own in pairs.groupby(gpus.loc[row].reindex(pairs.index)) if len(own) > 1]
+            if len(groups) > 1 and any(map(np.ptp, groups)):
+                counts = found.setdefault(metric, {"of": 0, "apart": 0})
+                counts["of"] += 1
+                counts["apart"] += int(stats.f_oneway(*groups).pvalue < statistics.SIGNIFICANCE)
+    return found
 
 
 def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:

@@ -22,7 +22,7 @@ from kernelbench.jobs import CELL
 from kernelbench.progress import duration
 from kernelbench.study import AGAIN, cells_of, diagnosed, modes_of, require_known
 from kernelbench.summarize import Data, pairs_of
-from kernelbench.words import ALL
+from kernelbench.words import ALL, LESS_FLOOR
 
 COLUMNS = (
     "op dtype size mode baseline metric n_recorded n recorded measured ratio ci_low ci_high delta outcome covers_zero"
@@ -30,7 +30,6 @@ COLUMNS = (
 CONFIRMED, CONTRADICTED = "confirmed", "contradicted"
 # Device time less what a pair of events with nothing in between takes in the same job: on two machines with the same
 # GPU that was seen to differ by more than a microsecond.
-LESS_FLOOR, FLOOR = "device less floor", "floors.event_pair"
 # What the rounding of logarithms leaves of no difference where nothing spreads.
 ROUNDING = 1e-9
 
@@ -178,26 +177,15 @@ def compare(recorded: Data, again: Data) -> pd.DataFrame:
 
 def _rows(recorded: Data, again: Data) -> Iterator[list]:
     metrics = [metric for metric in recorded.metrics if metric in again.metrics]
-    if "device" in metrics and all([_take_floor_off(data) for data in (recorded, again)]):
+    if "device" in metrics and all([data.take_floor_off() for data in (recorded, again)]):
         metrics.insert(metrics.index("device") + 1, LESS_FLOOR)
     for metric in metrics:
-        delta = recorded.delta("device" if metric == LESS_FLOOR else metric)
+        delta = recorded.delta(metric)
         for baseline in again.study["baselines"]:
             for row in again.rows:
                 both = [_pairs(data, row, baseline, metric) for data in (recorded, again)]
                 if row[3] != baseline and all(pairs is not None for pairs in both):
                     yield _row(row, baseline, metric, *both, delta)
-
-
-def _take_floor_off(data: Data) -> bool:
-    """Give `data` the device times less each job's floor as another metric; return whether its jobs tell the floor."""
-    if FLOOR not in data.jobs:
-        return False
-    floors = data.jobs.set_index(["op", "dtype", "size", "mode", "repeat"])[FLOOR].sort_index()
-    for (*arm, metric), logs in list(data.logs.items()):
-        if metric == "device":
-            data.logs[*arm, LESS_FLOOR] = np.log(np.exp(logs) - floors.loc[tuple(arm)])
-    return True
 
 
 def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> np.ndarray | None:

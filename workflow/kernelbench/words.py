@@ -7,6 +7,8 @@ MEASURED = {
     "peak_memory": "MiB",
 }
 DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
+# Device time less its timer's floor, a figure beside it and no metric of the tables.
+LESS_FLOOR = "device less floor"
 # In the place of a size: the mean over all of them.
 ALL = "all"
 # What the reasons of rows begin with.

@@ -11,6 +11,8 @@ from kernelbench.words import ALL, EXACT_NOTE, FLOOR_FACTOR
 
 # So many times as long as at the sizes beside it is nothing that the size explains: twice to four times is.
 ANOMALY = 4
+# A floor this many times the one below it is another one: those of one host are within a few percent.
+FLOOR_APART = 1.2
 # A cell is unsteady where it spreads this many times as much between repeats as its mode does in the median.
 UNSTEADY_FACTOR = 5
 
@@ -175,6 +177,49 @@ def _by_graph(document: dict, short: set[tuple]) -> dict:
         if set(verdicts) == {"faster", "slower"}:
             turned.setdefault(verdicts[0], {}).setdefault(row["mode"], {}).setdefault(label, []).append(row["size"])
     return {"of": len(both), "changed": changed, "turned": turned}
+
+
+def less_floor(document: dict) -> dict | None:
+    """Return what taking each job's floor off its device time does to the speedups over the baseline, None if untold.
+
+    of: how many verdicts there are; changed: those that are others then, [{mode, label, size, device, less}], each a
+    row; means: as much of that mean over sizes of each op which moves most, the farthest first; groups: the repeats by
+    their floor, [{repeats, floor (µs)}], the lowest first.
+    """
+    told = {_place(row): row for row in document["less_floor"] if row["verdict"]}
+    if not told:
+        return None
+    rows = speedups(document, baseline=document["study"]["baselines"][0], metric="device")
+    pairs = [
+        {"mode": r["mode"], "label": label_of(document, r), "size": r["size"], "device": r, "less": told[_place(r)]}
+        for r in rows
+        if r["verdict"] and _place(r) in told
+    ]
+    cells, means = ([pair for pair in pairs if (pair["size"] == ALL) == mean] for mean in (False, True))
+    farthest = {pair["label"]: pair for pair in sorted(means, key=_moves)}
+    return {
+        "of": len(cells),
+        "changed": [pair for pair in cells if pair["device"]["verdict"] != pair["less"]["verdict"]],
+        "means": sorted(farthest.values(), key=_moves, reverse=True),
+        "groups": _floor_groups(document["jobs"]["floors"]),
+    }
+
+
+def _moves(pair: dict) -> float:
+    return abs(math.log(pair["less"]["speedup"] / pair["device"]["speedup"]))
+
+
+def _place(row: dict) -> tuple:
+    return row["op"], row["dtype"], row["size"], row["mode"]
+
+
+def _floor_groups(floors: list[float]) -> list[dict]:
+    groups = []
+    for floor in sorted(floors):
+        if not groups or floor > FLOOR_APART * groups[-1][-1]:
+            groups.append([])
+        groups[-1].append(floor)
+    return [{"repeats": len(group), "floor": statistics.median(group)} for group in groups]
 
 
 def suspects(document: dict) -> dict | None:

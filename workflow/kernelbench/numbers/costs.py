@@ -157,6 +157,23 @@ def host(ops: dict, baseline: str, metrics: list[str]) -> dict:
     return found
 
 
+def pipelined(ops: dict) -> dict | None:
+    """Return how many times as long as the slower of host and device calls back to back take: {cells, median, ...}.
+
+    Over all cells and modes that have the three times, None without any.
+    """
+    shares = []
+    for op in ops.values():
+        for by_metric in op["estimates"].values():
+            for size in op["sizes"]:
+                times = {
+                    m: by_metric.get(m, {}).get(size, {}).get("estimate") for m in ("throughput", "host", "device")
+                }
+                if all(times.values()):
+                    shares.append(times["throughput"] / max(times["host"], times["device"]))
+    return spread(shares) if shares else None
+
+
 def _sooner(op: dict, mode: str) -> list[str]:
     """Return the sizes at which the host is shown to be done with a call of `mode` sooner."""
     return op["modes"].get(mode, {}).get("host", {"faster": []})["faster"]

@@ -6,9 +6,10 @@ from kernelbench.words import ALL
 
 
 def arms(document: dict) -> dict:
-    """Return by diagnostic arm that ran {diagnoses, cells}; a cell: {label, size, metrics {from, to, speedup}}.
+    """Return by diagnostic arm that ran {diagnoses, cells, means}; a cell: {label, size, metrics {from, to, speedup}}.
 
-    from, to: the estimates of the mode that is diagnosed and of the arm; speedup: the row of the arm over that mode.
+    from, to: the estimates of the mode that is diagnosed and of the arm; speedup: the row of the arm over that mode;
+    means: by metric its mean over the cells, where all of them have it.
     """
     study, found = document["study"], {}
     estimates = {(r["op"], r["dtype"], r["size"], r["mode"], r["metric"]): r for r in document["summary"]}
@@ -24,7 +25,10 @@ def arms(document: dict) -> dict:
             "to": estimates[*cell, mode, row["metric"]],
             "speedup": row,
         }
-    arms = {mode: {**arm, "cells": list(arm["cells"].values())} for mode, arm in found.items()}
+    means = {}
+    for row in document["arms"]:
+        means.setdefault(row["mode"], {})[row["metric"]] = row
+    arms = {m: {**arm, "cells": list(arm["cells"].values()), "means": means.get(m, {})} for m, arm in found.items()}
     ran = {row["mode"] for row in document["summary"] if row["estimate"] is not None}
     return {mode: arm for mode, arm in arms.items() if mode in ran}
 
