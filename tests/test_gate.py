@@ -154,8 +154,13 @@ def test_a_repair_brings_back_only_what_is_not_here_and_names_the_configuration(
     (recorded,) = Gate(data).defects()
     assert recorded.repair.startswith("rm results/h200/records/")
     own = Path(shutil.copytree(data, Path("results", "h200"), dirs_exist_ok=True))
-    for configfile, named in (("config.yaml", ""), ("mine.yaml", " --configfile mine.yaml")):
-        (defect,) = Gate(own, configfile).defects()
+    mine = " --configfile mine.yaml --config study=tiny 'ops={\"copy\": 1}'"
+    for configfile, given, named in (
+        ("config.yaml", (), ""),
+        ("mine.yaml", (), " --configfile mine.yaml"),
+        ("mine.yaml", ("study=tiny", 'ops={"copy": 1}'), mine),
+    ):
+        (defect,) = Gate(own, configfile, given).defects()
         assert (
             defect.repair == f"rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1{named}"
         )

@@ -5,7 +5,8 @@ repairs it: a cell is measured again with all its modes, so that pairs stay next
 """
 
 import json
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,11 +44,15 @@ def is_recorded(directory: Path) -> bool:
 
 
 class Gate:
-    """The checks of the study in `directory`, which `configfile` asks for if it is this machine's own."""
+    """The checks of the study in `directory`, which `configfile` and `config` ask for if it is this machine's own.
 
-    def __init__(self, directory: Path, configfile: str = DEFAULT):
+    config: what the command line gave of it, each as key=value.
+    """
+
+    def __init__(self, directory: Path, configfile: str = DEFAULT, config: Iterable[str] = ()):
         self.directory = directory
-        self.configfile = configfile
+        self.asked = ["--configfile", configfile] if configfile != DEFAULT else []
+        self.asked += ["--config", *config] if config else []
         self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
         self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
         self.jobs = pd.read_parquet(directory / "jobs.parquet").reset_index(drop=True)
@@ -182,10 +187,9 @@ class Gate:
         cells = dict.fromkeys(f"{results}/records/{op}/{dtype}/{size}/*/{r}.json" for op, dtype, size, _, r in jobs)
         removal = f"rm {' '.join(cells)}; " if cells else ""
         promotion = f"; python workflow/scripts/promote.py {results}" if self.is_recorded else ""
-        configfile = str(self.directory / "study.yaml") if self.is_recorded else self.configfile
-        study = f" --configfile {configfile}" if configfile != DEFAULT else ""
+        study = ["--configfile", str(self.directory / "study.yaml")] if self.is_recorded else self.asked
         on_gpu = " --resources gpu=1" if self.environment["gpu"] else ""
-        return f"{back}{removal}snakemake{on_gpu}{study}{promotion}"
+        return f"{back}{removal}snakemake{on_gpu}{' ' if study else ''}{shlex.join(study)}{promotion}"
 
 
 def _names(jobs: list[tuple]) -> list[str]:

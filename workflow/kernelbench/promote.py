@@ -50,9 +50,11 @@ def promote(results: Path, recorded: Path) -> str:
         shutil.copyfile(results / name, recorded / name)
     for name in ("environment.json", "summary.json"):
         _add_commit(recorded / name, commit)
-    # A machine that only measures (no pandoc, no typst) has neither figures nor a paper.
+    # Those of other data do not stay; a machine that only measures (no pandoc, no typst) has none of its own.
+    shutil.rmtree(recorded / "figures", ignore_errors=True)
+    (recorded / "paper.pdf").unlink(missing_ok=True)
     if (results / "figures").is_dir():
-        shutil.copytree(results / "figures", recorded / "figures", dirs_exist_ok=True)
+        shutil.copytree(results / "figures", recorded / "figures")
     if (results / "paper.pdf").is_file():
         shutil.copyfile(results / "paper.pdf", recorded / "paper.pdf")
     return commit

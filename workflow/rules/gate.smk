@@ -11,8 +11,13 @@ localrules:
     check,
 
 
-# What repairs this machine's study has to name.
-configured = os.path.relpath(workflow.configfiles[-1])
+# What repairs this machine's study has to name; a draft is asked for by itself.
+configured = ["--configfile", os.path.relpath(workflow.configfiles[-1])]
+if overlaid := {key: value for key, value in workflow.config_settings.config.items() if key != "draft"}:
+    configured += ["--config", *(f"{key}={json.dumps(value)}" for key, value in overlaid.items())]
+
+
+gate_code = expand("workflow/kernelbench/{module}.py", module=["collect", "gate", "jobs", "study"])
 
 
 # This machine's own paper shows what is wrong with its data, as a draft; it is never refused.
@@ -22,7 +27,7 @@ rule find_defects:
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
         speedups="results/{machine}/speedups.csv",
-        code=expand("workflow/kernelbench/{module}.py", module=["gate", "jobs"]),
+        code=gate_code,
     output:
         "results/{machine}/defects.json",
     log:
@@ -31,7 +36,7 @@ rule find_defects:
         "../../envs/environment.yaml"
     params:
         data=lambda wildcards, input: Path(input.jobs).parent,
-        options=["--draft", "--configfile", configured],
+        options=["--draft", *configured],
     shell:
         "python workflow/scripts/check.py --data {params.data:q} {params.options:q} --output {output:q} > {log:q} 2>&1"
 
@@ -42,7 +47,7 @@ use rule find_defects as find_defects_recorded with:
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
         speedups="results/recorded/{recorded}/speedups.csv",
-        code=expand("workflow/kernelbench/{module}.py", module=["gate", "jobs"]),
+        code=gate_code,
     output:
         "results/rebuilt/{recorded}/defects.json",
     log:
@@ -60,6 +65,6 @@ rule check:
         "../../envs/environment.yaml"
     params:
         data=[*recorded_data, study.results],
-        configfile=configured,
+        options=configured,
     shell:
-        "python workflow/scripts/check.py --data {params.data:q} --configfile {params.configfile:q} 2>&1 | tee {log:q}"
+        "python workflow/scripts/check.py --data {params.data:q} {params.options:q} 2>&1 | tee {log:q}"

@@ -17,7 +17,7 @@ localrules:
 
 
 numbers_code = [
-    *expand("workflow/kernelbench/{module}.py", module=["claims", "prior", "words"]),
+    *expand("workflow/kernelbench/{module}.py", module=["claims", "prior", "statistics", "study", "words"]),
     *sorted(map(str, Path("workflow/kernelbench/numbers").glob("*.py"))),
 ]
 

@@ -36,7 +36,7 @@ rule collect:
         records=study.records(),
         # The repeats and not only their records, so that a cluster gets a repeat as one job.
         repeats=expand("results/{{machine}}/repeats/{repeat}.done", repeat=range(study.repeats)),
-        code="workflow/kernelbench/collect.py",
+        code=expand("workflow/kernelbench/{module}.py", module=["collect", "study"]),
     output:
         samples="results/{machine}/samples.parquet",
         jobs="results/{machine}/jobs.parquet",
@@ -51,6 +51,12 @@ rule collect:
         "python workflow/scripts/collect.py --study {input.study:q} --results {params.results:q} > {log:q} 2>&1"
 
 
+tables_code = [
+    f"workflow/kernelbench/{name}.py"
+    for name in "causes compilation host jobs precision statistics study summarize targets traces words".split()
+]
+
+
 # Estimate times and speedups with their intervals.
 rule summarize:
     input:
@@ -58,21 +64,7 @@ rule summarize:
         jobs="results/{machine}/jobs.parquet",
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
-        code=expand(
-            "workflow/kernelbench/{module}.py",
-            module=[
-                "causes",
-                "compilation",
-                "host",
-                "jobs",
-                "precision",
-                "statistics",
-                "summarize",
-                "targets",
-                "traces",
-                "words",
-            ],
-        ),
+        code=tables_code,
     output:
         summary="results/{machine}/summary.csv",
         speedups="results/{machine}/speedups.csv",
@@ -95,21 +87,7 @@ use rule summarize as summarize_recorded with:
         jobs="results/recorded/{recorded}/jobs.parquet",
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
-        code=expand(
-            "workflow/kernelbench/{module}.py",
-            module=[
-                "causes",
-                "compilation",
-                "host",
-                "jobs",
-                "precision",
-                "statistics",
-                "summarize",
-                "targets",
-                "traces",
-                "words",
-            ],
-        ),
+        code=tables_code,
     output:
         summary="results/rebuilt/{recorded}/summary.csv",
         speedups="results/rebuilt/{recorded}/speedups.csv",
@@ -130,7 +108,10 @@ rule compare_recorded:
             f"results/recorded/{{recorded}}-{AGAIN}/samples.parquet",
         ],
         claims="paper/claims.yaml",
-        code=expand("workflow/kernelbench/{module}.py", module=["again", "claims", "statistics", "verify"]),
+        code=expand(
+            "workflow/kernelbench/{module}.py",
+            module=["again", "claims", "statistics", "study", "summarize", "verify"],
+        ),
     output:
         "results/rebuilt/{recorded}/again.json",
     log:

@@ -12,6 +12,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="directories with the tables of a study")
     parser.add_argument("--configfile", default=DEFAULT, help="of this machine's own study (default: %(default)s)")
+    parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help="what the run's command line gave")
     parser.add_argument("--draft", action="store_true", help="defects are no failure: the paper will be a draft")
     parser.add_argument("--output", type=Path, help="the defects as JSON")
     arguments = parser.parse_args()
@@ -22,7 +23,7 @@ def main() -> None:
                 raise InputError(f"{directory}: its tables are not there; allowed: a study that promote.py has filed")
             print(f"{directory}: nothing measured here, or not to the end")
             continue
-        defects = [str(defect) for defect in Gate(directory, arguments.configfile).defects()]
+        defects = [str(defect) for defect in Gate(directory, arguments.configfile, arguments.config).defects()]
         print(f"{directory}: {len(defects) or 'no'} defect{'s' if len(defects) != 1 else ''}")
         found += [f"{directory}: {defect}" for defect in defects]
     print(*found, sep="\n", end="\n" if found else "")
