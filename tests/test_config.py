@@ -137,6 +137,23 @@ BAD = {
     "diagnosis of itself": ({"modes.eager.diagnoses": "eager"}, "modes.eager.diagnoses: eager is not known"),
     "only for an op that is not there": ({"modes.eager.only": {"sofmax": [1024]}}, "only: sofmax is not known (did"),
     "only for a size that is not there": ({"modes.eager.only": {"softmax": [1000]}}, "only.softmax: 1000 is not known"),
+    "baseline that diagnoses": (
+        {"baselines": ["eager", "compile-skip-guards"]},
+        "baselines: compile-skip-guards is not allowed, as it diagnoses another mode; allowed: compile, ",
+    ),
+    "first baseline for some cells": (
+        {"modes.eager.only": {"softmax": [1024]}, "modes.eager-control.only": {"softmax": [1024]}},
+        "baselines: eager is not allowed, as it is only for some cells; allowed: compile, ",
+    ),
+    "control that is no twin": (
+        {"modes.eager-control.runner": "compile"},
+        "modes.eager-control: {'runner': 'compile'}",
+    ),
+    "preset's only for an op that is not there": (
+        {"presets.cpu.modes.jit.only": {"mpl": [4]}},
+        "modes.jit.only: mpl is not known (did you mean mlp?)",
+    ),
+    "machine that ends in a line break": ({"machine": "cpu\n"}, "machine: "),
     "only for an op that has modes of its own": (
         {"modes.compile-skip-guards.only": {"copy": ["1GiB"]}},
         "modes.compile-skip-guards.only: copy has modes of its own without compile-skip-guards; allowed: ops whose",

@@ -73,6 +73,17 @@ def test_the_order_of_the_plan_is_what_withstands_drift():
     assert np.diff(of_plan[:, 0]).min() > 0, "repeats are blocks in time"
 
 
+def test_the_order_is_that_of_a_cell_with_two_modes_and_without_one_no_drift_is_simulated():
+    copy = {"copy": {"sizes": ["1MiB"], "modes": ["eager"]}}
+    modes = {name: CONFIG["modes"][name] for name in ("eager", "compile")}
+    config = {**CONFIG, "presets": {}, "recorded": [], "modes": modes, "baselines": ["eager"]}
+    both = {**config, "ops": {**copy, "softmax": CONFIG["ops"]["softmax"]}}
+    assert places(Study({**both, "repeats": 4})).shape == (4, 2)
+    alone = {**config, "ops": copy}
+    assert places(Study(alone)) is None
+    assert [name for name in scenarios(both) if name not in scenarios(alone)] == ["drift", "drift in order of modes"]
+
+
 def test_no_interval_is_honest_about_a_rare_second_peak():
     assert coverage(10, Effects(share=0.1), 2000) < 0.9
 

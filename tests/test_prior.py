@@ -191,6 +191,24 @@ def test_every_work_has_claims_and_every_claim_can_be_tested_by_some_study():
         assert set(rule["op"]) - {prior.EACH} <= ops and {*rule["mode"], *others} <= modes, claim["id"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "claim: faster, w",
+            "claim: fastr, w",
+            "claim: .fastr. is not allowed .did you mean faster",
+        ),
+        ("mode: compile\n", "mode: compile\nmode: jit\n", "mode is given twice; allowed: each key once"),
+    ],
+)
+def test_what_would_be_judged_by_mistake_is_refused(tmp_path, old, new, line):
+    text = PUBLISHED.read_text(encoding="utf-8")
+    (tmp_path / "published.yaml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(InputError, match=line):
+        prior.load(tmp_path / "published.yaml")
+
+
 def test_a_claim_of_a_work_that_is_not_there_is_refused(tmp_path):
     published = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
     published["claims"][0]["work"] = 9

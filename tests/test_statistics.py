@@ -69,6 +69,8 @@ def test_hodges_lehmann_has_no_exact_interval_below_six():
         (Interval(10, 1.001, 0.995, 1.007, 0.001), 0.001, True, "equivalent"),
         (Interval(10, 1.001, 0.995, 1.007, 0.001), 0.001, False, "faster"),
         (Interval(3, 1.001, 0.995, 1.007, 0.5), 0.5, True, "inconclusive"),
+        (Interval(10, 0.992, 0.985, 1.0, 0.05), 0.5, True, "inconclusive"),
+        (Interval(10, 1.008, 1.0, 1.015, 0.05), 0.5, True, "inconclusive"),
         (Interval(10, 1.10, 1.05, 1.15, 0.001), 0.01, True, "faster"),
         (Interval(10, 0.90, 0.85, 0.95, 0.001), 0.01, True, "slower"),
         (Interval(10, 0.90, 0.85, 0.95, 0.001), 0.06, True, "inconclusive"),

@@ -13,7 +13,7 @@ import yaml
 from records import row, small_study, tables, write_records
 
 from kernelbench import promote, restore
-from kernelbench.collect import FLAGS, collect
+from kernelbench.collect import FLAGS, SAME, collect
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
 from kernelbench.study import RECORDED, Study
@@ -247,10 +247,11 @@ def test_where_the_control_strays_nothing_is_equivalent(study, tmp_path):
 @pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
-        ("gpu", "name", "NVIDIA A100", "records of different GPU cannot be mixed: NVIDIA"),
-        ("gpu", "driver", "581", "records of different driver cannot be mixed: 5"),
-        ("software", "torch", "3", "records of different torch cannot be mixed: "),
-        ("host", "cpu", "Y", "records of different CPU cannot be mixed: "),
+        *[
+            (*path, 2 if path[1] == "memory" else "other", f"records of different {name} cannot be mixed: ")
+            for path, name in SAME
+        ],
+        ("variables", "NVIDIA_TF32_OVERRIDE", "0", "records of different variables cannot be mixed: "),
         ("gpu", "uuid", "GPU-2", "repeat 1 has two GPUs: GPU-"),
     ],
 )
@@ -395,6 +396,19 @@ def test_promote_files_a_study_with_the_commit_that_measured_it(study, tmp_path)
     environment = json.loads((tmp_path / "recorded" / "environment.json").read_text())
     assert environment["commit"] == commit
     assert (tmp_path / "recorded" / "samples.parquet").read_bytes() == (results / "samples.parquet").read_bytes()
+
+
+def test_promote_leaves_nothing_that_was_made_of_other_data(study, tmp_path):
+    results = finished(study, tmp_path / "results", committed_digest())
+    (results / "figures").mkdir()
+    (results / "figures" / "trace.svg").write_text("old")
+    (results / "paper.pdf").write_text("old")
+    promote.promote(results, tmp_path / "recorded")
+    assert (tmp_path / "recorded" / "figures" / "trace.svg").is_file() and (tmp_path / "recorded/paper.pdf").is_file()
+    shutil.rmtree(results / "figures")
+    (results / "paper.pdf").unlink()
+    promote.promote(results, tmp_path / "recorded")
+    assert not list((tmp_path / "recorded").glob("figures")) + list((tmp_path / "recorded").glob("paper.pdf"))
 
 
 @pytest.mark.parametrize(

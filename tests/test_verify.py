@@ -150,7 +150,7 @@ def test_what_is_judged_by_another_study_that_has_other_operations_is_open():
     own, other = (
         json.loads((RECORDED / name / "summary.json").read_text(encoding="utf-8")) for name in ("h200", "h200-modes")
     )
-    assert all(told[3] in ("confirms", "contradicts", "cannot tell") for told in verify.judge(CLAIMS, own, other))
+    assert {told[3] for told in verify.judge(CLAIMS, own, other)} == {"cannot tell"}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ SAME = (
     (("software", "torch"), "torch"),
     (("software", "triton"), "triton"),
     (("software", "cuda"), "CUDA"),
+    (("software", "cudnn"), "cuDNN"),
+    (("software", "python"), "Python"),
     (("host", "cpu"), "CPU"),
 )
 
@@ -148,6 +150,12 @@ def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
         if len(values) > 1:
             found = "; ".join(f"{value} in {path}" for value, path in values.items())
             raise InputError(f"records of different {name} cannot be mixed: {found}; delete those of one of them")
+    variables = {}
+    for path, entry in measured:
+        variables.setdefault(json.dumps(_variables(entry["environment"]), sort_keys=True), path)
+    if len(variables) > 1:
+        found = "; ".join(f"{value} in {path}" for value, path in variables.items())
+        raise InputError(f"records of different variables cannot be mixed: {found}; delete those of one of them")
     uuids = {}
     for path, entry in measured:
         uuid = _dig(entry, ("gpu", "uuid"))
@@ -157,6 +165,12 @@ def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
                 f"repeat {entry['repeat']} has two GPUs: {known} in {first} and {uuid} in {path}; "
                 f"delete all records */{entry['repeat']}.json to measure it again whole"
             )
+
+
+def _variables(environment: dict) -> dict:
+    """Return the variables that the jobs of a study share: not which GPU each has, nor the seed of each repeat."""
+    apart = ("CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED")
+    return {name: value for name, value in environment["variables"].items() if name not in apart}
 
 
 def _environment(entries: list[tuple[Path, dict]], jobs: pd.DataFrame) -> dict:
@@ -173,7 +187,7 @@ def _environment(entries: list[tuple[Path, dict]], jobs: pd.DataFrame) -> dict:
         },
         "software": first["software"],
         "sources": sorted({e["software"]["sources"] for e in measured}),
-        "variables": {k: v for k, v in first["variables"].items() if k != "CUDA_VISIBLE_DEVICES"},
+        "variables": _variables(first),
         "threads": int(jobs["settings.threads"].iloc[0]),
         "first_started": jobs["started"].min(),
         "last_started": jobs["started"].max(),

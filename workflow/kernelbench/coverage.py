@@ -59,10 +59,17 @@ def coverage(repeats: int, effects: Effects, draws: int = DRAWS, estimate: Estim
     return float(np.mean((np.log(low) <= truth) & (truth <= np.log(high))))
 
 
-def places(study: Study) -> np.ndarray:
-    """Return (repeats, 2): where the baseline and another mode of the first cell stand in the order, from 0 to 1."""
-    cell, baseline = study.cells()[0], study.config["baselines"][0]
-    mode = next(mode for mode in reversed(modes_of(study.config, cell)) if mode != baseline)
+def places(study: Study) -> np.ndarray | None:
+    """Return (repeats, 2): where the baseline and another mode of a cell stand in the order, from 0 to 1.
+
+    Of the first cell that has both, None without any.
+    """
+    baseline = study.config["baselines"][0]
+    ran = {cell: modes_of(study.config, cell) for cell in study.cells()}
+    cell = next((cell for cell, modes in ran.items() if baseline in modes and len(modes) > 1), None)
+    if cell is None:
+        return None
+    mode = next(mode for mode in reversed(ran[cell]) if mode != baseline)
     order = {(job.mode, job.repeat): place for place, job in enumerate(study.jobs) if job.cell == cell}
     found = [[order[arm, repeat] for arm in (baseline, mode)] for repeat in range(study.repeats)]
     return np.array(found) / len(study.jobs)
@@ -74,12 +81,18 @@ def one_after_the_other(repeats: int) -> np.ndarray:
 
 
 def scenarios(config: dict) -> dict[str, Callable[[int], Effects]]:
-    """Return what is simulated, by name: the effects on n repeats; config: the study (study.yaml) with the order."""
+    """Return what is simulated, by name: the effects on n repeats; config: the study (study.yaml) with the order.
+
+    Without a drift in the study's order where it has no cell with the baseline and another mode.
+    """
+    drifts = {
+        "drift": lambda n: Effects(places=places(Study({**config, "repeats": n}))),
+        "drift in order of modes": lambda n: Effects(places=one_after_the_other(n)),
+    }
     return {
         "normal": lambda n: Effects(),
         "blocks": lambda n: Effects(block=BLOCK),
-        "drift": lambda n: Effects(places=places(Study({**config, "repeats": n}))),
-        "drift in order of modes": lambda n: Effects(places=one_after_the_other(n)),
+        **(drifts if places(Study({**config, "repeats": 1})) is not None else {}),
         **{f"peaks {share:.1f}": lambda n, share=share: Effects(share=share) for share in SHARES},
     }
 

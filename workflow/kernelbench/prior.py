@@ -28,7 +28,7 @@ import yaml
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.statistics import FAR
-from kernelbench.study import validate
+from kernelbench.study import refuse_duplicates, validate
 from kernelbench.words import ALL, FAR_NOTE, PEAKS_NOTE
 
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
@@ -43,6 +43,7 @@ EACH = "each"
 
 def load(path: Path) -> dict:
     """Return the YAML file of published figures at `path`; raise InputError for the first thing wrong with it."""
+    refuse_duplicates([path])
     published = yaml.safe_load(path.read_text(encoding="utf-8"))
     validate(published, SCHEMA, path.name)
     ids = [claim["id"] for claim in published["claims"]]

@@ -100,6 +100,9 @@ class Study:
             validate(layer, SCHEMA, "config")
             _check_ops(layer)
         _check_only(own)
+        # What a preset says itself; what else it keeps of a mode's cells is its own.
+        said = config.get("presets", {}).get(self.device, {}).get("modes", {})
+        _check_only({**preset, "modes": {m: preset["modes"][m] for m, entry in said.items() if "only" in entry}})
         _check_targets(own)
         self.recorded = config.get("recorded", [])
         self.draft = config.get("draft", False)
@@ -113,6 +116,7 @@ class Study:
                 f"config: modes: none of {', '.join(self.modes)} is for a cell of the study, which has no job; "
                 "allowed: one mode or more whose only, if it has one, names a cell"
             )
+        _check_baselines(merged)
         self.repeats = merged["repeats"]
         self.workloads = {op: _workload(op, entry) for op, entry in merged["ops"].items()}
 
@@ -436,6 +440,25 @@ def _check_ops(config: dict) -> None:
         known = [name for name in DTYPES if (name == "float8") == workload.float8]
         require_known(f"config: ops.{cell.op}: dtypes", cell.dtype, known)
         _check_size(f"config: ops.{cell.op}.sizes", workload, cell.size, DTYPES[cell.dtype].itemsize)
+
+
+def _check_baselines(config: dict) -> None:
+    """Raise InputError for a baseline that not all can be compared with, and an A/A arm that is another mode."""
+    whole = [mode for mode, entry in config["modes"].items() if not {"diagnoses", "only"} & set(entry)]
+    for place, baseline in enumerate(config["baselines"]):
+        entry = config["modes"][baseline]
+        if "diagnoses" in entry or (place == 0 and "only" in entry):
+            raise InputError(
+                f"config: baselines: {baseline} is not allowed, as it "
+                f"{'diagnoses another mode' if 'diagnoses' in entry else 'is only for some cells'}; "
+                f"allowed: {', '.join(whole)}"
+            )
+    control, twin = (
+        {key: value for key, value in config["modes"].get(mode, {}).items() if key not in PLAN_KEYS}
+        for mode in (CONTROL, TWIN)
+    )
+    if control and control != twin:
+        raise InputError(f"config: modes.{CONTROL}: {control} is not allowed; allowed: what {TWIN} is, {twin}")
 
 
 def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None:
