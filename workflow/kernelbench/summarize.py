@@ -6,7 +6,7 @@ samples always give the same tables.
 
 import copy
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -418,11 +418,13 @@ def _less_floor(data: Data) -> list[dict]:
     """Return the speedups over the first baseline by LESS_FLOOR, with verdicts as in the table, if the jobs tell it."""
     if "device" not in data.metrics or not data.take_floor_off():
         return []
+    first = data.study["baselines"][0]
     only = copy.copy(data)
     only.metrics = [LESS_FLOOR]
+    only.study = {**data.study, "baselines": list(dict.fromkeys([first, TWIN]))}  # δ stands or falls by the twin.
     table, _ = _speedups(only)
     names = ["op", "dtype", "size", "mode", "n", "speedup", "ci_low", "ci_high", "verdict"]
-    return _plain(table[table.baseline == data.study["baselines"][0]][names])
+    return _plain(table[table.baseline == first][names])
 
 
 def _arm_means(data: Data) -> Iterator[dict]:
@@ -446,17 +448,20 @@ def _by_gpu(data: Data) -> dict[str, dict]:
     baseline, found = data.study["baselines"][0], {}
     if UUID not in data.jobs:
         return found
-    gpus = data.jobs.set_index(["op", "dtype", "size", "mode", "repeat"])[UUID].sort_index()
+    gpus = {row: own.set_index("repeat")[UUID] for row, own in data.jobs.groupby(["op", "dtype", "size", "mode"])}
     for metric in (metric for metric in data.metrics if metric not in ("first_call", "peak_memory")):
+        alike = defaultdict(list)  # What ran on the same GPUs is tested in one go.
         for row in (row for row in data.rows if _comparable(data, row, baseline)):
             pairs = pairs_of(data, row, baseline, metric)
-            if pairs is None:
-                continue
-            groups = [own.to_numpy() for _, own in pairs.groupby(gpus.loc[row].reindex(pairs.index)) if len(own) > 1]
-            if len(groups) > 1 and any(map(np.ptp, groups)):
+            if pairs is not None and np.ptp(pairs) > 0:
+                alike[tuple(gpus[row].reindex(pairs.index))].append(pairs.to_numpy())
+        for of, logs in alike.items():
+            groups = [np.stack(logs, axis=1)[np.equal(of, gpu)] for gpu in set(of) if of.count(gpu) > 1]
+            if len(groups) > 1:
+                apart = stats.f_oneway(*groups, axis=0).pvalue < statistics.SIGNIFICANCE
                 counts = found.setdefault(metric, {"of": 0, "apart": 0})
-                counts["of"] += 1
-                counts["apart"] += int(stats.f_oneway(*groups).pvalue < statistics.SIGNIFICANCE)
+                counts["of"] += len(apart)
+                counts["apart"] += int(apart.sum())
     return found
 
 
