@@ -245,6 +245,13 @@ def test_a_job_is_measured_with_what_the_command_line_gives(checkout):
     assert json.loads((checkout.path / name).read_text())["settings"]["sampling"]["samples"] == 6
 
 
+def test_the_gate_is_told_what_the_command_line_gives_but_for_a_draft(checkout):
+    """Its repairs name it: without it they would measure the study of the file."""
+    shown = checkout.run("check", "--dry-run", "--printshellcmds", "--config", "study=other", "repeats=7", "draft=True")
+    (command,) = (line for line in shown.splitlines() if "check.py" in line)
+    assert "--config study=other repeats=7 " in command and "draft" not in command.partition("--config ")[2]
+
+
 def test_a_number_that_is_not_allowed_inside_of_what_the_command_line_gives_is_named():
     done = snakemake("--dry-run", "--config", "verify={minutes: 0}")
     assert done.returncode != 0

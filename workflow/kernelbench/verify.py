@@ -28,8 +28,6 @@ COLUMNS = (
     "op dtype size mode baseline metric n_recorded n recorded measured ratio ci_low ci_high delta outcome covers_zero"
 )
 CONFIRMED, CONTRADICTED = "confirmed", "contradicted"
-# Device time less what a pair of events with nothing in between takes in the same job: on two machines with the same
-# GPU that was seen to differ by more than a microsecond.
 # What the rounding of logarithms leaves of no difference where nothing spreads.
 ROUNDING = 1e-9
 

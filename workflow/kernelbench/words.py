@@ -7,7 +7,8 @@ MEASURED = {
     "peak_memory": "MiB",
 }
 DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
-# Device time less its timer's floor, a figure beside it and no metric of the tables.
+# Device time less what a pair of events with nothing in between takes in the same job, which on two machines with the
+# same GPU was seen to differ by more than a microsecond: a figure beside device time and no metric of the tables.
 LESS_FLOOR = "device less floor"
 # In the place of a size: the mean over all of them.
 ALL = "all"

@@ -14,7 +14,7 @@ localrules:
 # What repairs this machine's study has to name; a draft is asked for by itself.
 configured = ["--configfile", os.path.relpath(workflow.configfiles[-1])]
 if overlaid := {key: value for key, value in workflow.config_settings.config.items() if key != "draft"}:
-    configured += ["--config", *(f"{key}={json.dumps(value)}" for key, value in overlaid.items())]
+    configured += ["--config", *(f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in overlaid.items())]
 
 
 gate_code = expand("workflow/kernelbench/{module}.py", module=["collect", "gate", "jobs", "study"])
