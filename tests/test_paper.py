@@ -1589,6 +1589,7 @@ def test_what_device_times_less_their_floor_would_say_is_told(whole, recorded_mo
     most = max(means, key=lambda key: abs(math.log(less[key]["speedup"] / verdicts[key]["speedup"])))
     moved = f"from {paper.value(verdicts[most]['speedup'])} to {paper.value(less[most]['speedup'])}"
     assert re.search(rf"of the means over sizes move most that of `{most[3]}` for [a-z ]+, {moved}", limits)
+    assert not re.search(r"from (\S+) to \1[;. ]", " ".join(re.findall("Less an empty pair.*", text)))
     floors = sorted(recorded_modes["jobs"]["floors"])
     low = [floor for floor in floors if floor < 2]
     middle, other = statistics.median(low), statistics.median(floors[len(low) :])

@@ -183,8 +183,8 @@ def less_floor(document: dict) -> dict | None:
     """Return what taking each job's floor off its device time does to the speedups over the baseline, None if untold.
 
     of: how many verdicts there are; changed: those that are others then, [{mode, label, size, device, less}], each a
-    row; means: as much of that mean over sizes of each op which moves most, the farthest first; groups: the repeats by
-    their floor, [{repeats, floor (µs)}], the lowest first.
+    row; means: as much of that mean over sizes of each op which moves most, if by more than δ, the farthest first;
+    groups: the repeats by their floor, [{repeats, floor (µs)}], the lowest first.
     """
     told = {_place(row): row for row in document["less_floor"] if row["verdict"]}
     if not told:
@@ -196,7 +196,8 @@ def less_floor(document: dict) -> dict | None:
         if r["verdict"] and _place(r) in told
     ]
     cells, means = ([pair for pair in pairs if (pair["size"] == ALL) == mean] for mean in (False, True))
-    farthest = {pair["label"]: pair for pair in sorted(means, key=_moves)}
+    far = [pair for pair in means if _moves(pair) > math.log1p(pair["device"]["delta"])]
+    farthest = {pair["label"]: pair for pair in sorted(far, key=_moves)}
     return {
         "of": len(cells),
         "changed": [pair for pair in cells if pair["device"]["verdict"] != pair["less"]["verdict"]],
