@@ -1601,15 +1601,27 @@ def test_what_device_times_less_their_floor_would_say_is_told(whole, recorded_mo
     assert "of its repeats and" not in text and "Less an empty pair" not in text
 
 
-def test_whether_gpus_differ_is_told_by_timer(whole):
-    def counted(apart):
-        whole["by_gpu"] = {"device": {"of": 40, "apart": apart}, "latency": {"of": 40, "apart": 1}}
-        return section(render(whole), "Statistics")
+def test_whether_gpus_differ_is_told_by_timer(whole, recorded_modes):
+    names = ("op", "dtype", "size", "mode")
+    lost = [dict(zip(names, ("softmax", "float16", size, "compile"), strict=True)) for size in ("1024", "4096")]
+
+    def counted(apart, gpus=4):
+        unit = {"gpus": gpus, "decided": 30 if gpus else 0, "lost": lost if gpus else []}
+        device, latency = {"of": 40, "apart": apart, **unit}, {"of": 40, "apart": 1, **unit, "lost": []}
+        whole["by_gpu"] = {"device": device, "latency": latency, "graph": device}
+        return section(render(whole, recorded_modes), "Statistics")
 
     text = counted(12)
     assert "in 12 of 40 by device time and in 1 of 40 by latency, where chance makes one in twenty" in text
     promise = "By device time an interval thus promises less for another GPU"
     assert promise in text and promise not in counted(3)
+    remain = "28 of 30 by device time (all but `compile` at softmax 1024 and `compile` at softmax 4096) and 30 of 30 by"
+    assert f"(n = 4), of the verdicts of faster or slower remain {remain} latency." in " ".join(text.split())
+    assert "With the GPU as the unit" not in counted(12, gpus=0)
+    own = recorded_modes["by_gpu"]
+    of = [f"{own[m]['decided'] - len(own[m]['lost'])} of {own[m]['decided']} by" for m in ("device", "latency")]
+    told = f"In other studies remain {of[0]} device time and {of[1]} latency in `h200-modes` ({own['device']['gpus']}"
+    assert told in " ".join(text.split())
     whole["by_gpu"] = {}
     assert "analysis of variance" not in render(whole)
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 from records import row, small_study, tables, write_records
+from scipy import stats
 
 from kernelbench import promote, restore
 from kernelbench.collect import FLAGS, SAME, collect
@@ -137,22 +138,43 @@ def test_what_the_timer_adds_is_taken_off_job_by_job(study, tmp_path):
 def test_speedups_that_differ_between_gpus_are_counted(study, tmp_path):
     """Only by latency, and of compile alone, is the second GPU another one."""
     study = Study({**study.config, "machine": "h200", "repeats": 8})
-
-    def other(job, entry):
-        second = job.repeat % 2
-        entry["environment"]["gpu"]["uuid"] = f"GPU-{second}"
-        if second and job.mode == "compile":
-            latency = entry["samples"]["latency"]
-            entry["samples"]["latency"] = {**latency, "values": [v * 1.2 for v in latency["values"]]}
-
-    write_records(study, tmp_path, other)
+    write_records(study, tmp_path, on_gpus(2, "latency", 1.2))
     _, _, document = tables(study, tmp_path)
     found = document["by_gpu"]
     assert found["latency"]["of"] == found["device"]["of"] == 6 and "peak_memory" not in found
     assert found["latency"]["apart"] - found["device"]["apart"] == 2
+    assert found["latency"]["gpus"] == found["latency"]["decided"] == 0, "of two GPUs there is no interval"
     write_records(study, tmp_path)
     _, _, document = tables(study, tmp_path)
     assert document["by_gpu"] == {}, "of one GPU there is nothing to compare"
+
+
+def test_a_verdict_that_hangs_on_one_gpu_is_lost_with_the_gpu_as_the_unit(study, tmp_path):
+    """Compiled twice as fast on three GPUs and hardly faster on the fourth: p is below 0.05, but not by Holm."""
+    study = Study({**study.config, "machine": "h200", "repeats": 8})
+    write_records(study, tmp_path, on_gpus(4, "device", 1.8))
+    _, speedups, document = tables(study, tmp_path)
+    found = document["by_gpu"]["device"]
+    of = {"baseline": "eager", "metric": "device"}
+    assert {row(speedups, size=s, mode="compile", **of).verdict for s in ("512", "1024")} == {"faster"}
+    assert (found["gpus"], found["decided"]) == (4, 4)
+    assert [(lost["size"], lost["mode"]) for lost in found["lost"]] == [("512", "compile"), ("1024", "compile")]
+    means = np.log([2, 2, 2, 2 / 1.8])
+    assert stats.ttest_1samp(means, 0).pvalue < 0.05 < 2 * stats.ttest_1samp(means, 0).pvalue
+    assert document["by_gpu"]["latency"]["lost"] == []
+
+
+def on_gpus(count, timer, factor):
+    """Return what puts repeats on so many GPUs in turn, and makes compiled calls slower on the last one, by a timer."""
+
+    def change(job, entry):
+        gpu = job.repeat % count
+        entry["environment"]["gpu"]["uuid"] = f"GPU-{gpu}"
+        if gpu == count - 1 and job.mode == "compile":
+            taken = entry["samples"][timer]
+            entry["samples"][timer] = {**taken, "values": [v * factor for v in taken["values"]]}
+
+    return change
 
 
 def test_a_mode_without_a_graph_says_why_and_has_no_speedup_by_it(study, tmp_path):

@@ -6,7 +6,7 @@ samples always give the same tables.
 
 import copy
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
-from scipy import stats
 
-from kernelbench import compilation, host, jobs, statistics
+from kernelbench import compilation, gpus, host, jobs, statistics
 from kernelbench.causes import DECIDED, Causes
 from kernelbench.jobs import FLOOR
 from kernelbench.precision import MEDIAN_VARIANCE
@@ -54,7 +53,6 @@ NORMAL_MAD = 1.4826
 OFF_STREAM = "not on PyTorch's stream: it has latency, throughput and first_call"
 # The timers whose samples are asked whether they still get shorter.
 DRIFTING = ("device", "latency")
-UUID = "environment.gpu.uuid"
 WORK = ["work.flops", "work.bytes", "work.bound"]
 
 
@@ -138,6 +136,15 @@ class Data:
             self.finite[key] = np.isfinite(self.logs[key]).all()
         return self.logs[key] if self.finite[key] else None
 
+    def pairs_of(self, row: tuple, baseline: str, metric: str) -> pd.Series | None:
+        """Return log speedups by repeat, where both arms of the pair are there."""
+        key = (*row, baseline, metric)
+        if key not in self.pairs:
+            own, other = self.values(row, metric), self.values((*row[:3], baseline), metric)
+            pairs = None if own is None or other is None else (other - own).dropna()
+            self.pairs[key] = None if pairs is None or pairs.empty else pairs
+        return self.pairs[key]
+
 
 def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
     """Return by mode and timer how much longer the last fifth of a job's samples takes than the first, as a share.
@@ -176,7 +183,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "control": controls,
         "less_floor": _less_floor(data),
         "arms": _plain(pd.DataFrame(_arm_means(data))),
-        "by_gpu": _by_gpu(data),
+        "by_gpu": gpus.about(data, speedups),
         "peaks": _peaks(data, speedups),
         "causes": reasons,
         "spread": _plain(_spread(data)),
@@ -346,16 +353,6 @@ def _pairs_note(pairs: pd.Series) -> str:
     return _peaks_note(pairs) or off
 
 
-def pairs_of(data: Data, row: tuple, baseline: str, metric: str) -> pd.Series | None:
-    """Return log speedups by repeat, where both arms of the pair are there."""
-    key = (*row, baseline, metric)
-    if key not in data.pairs:
-        own, other = data.values(row, metric), data.values((*row[:3], baseline), metric)
-        pairs = None if own is None or other is None else (other - own).dropna()
-        data.pairs[key] = None if pairs is None or pairs.empty else pairs
-    return data.pairs[key]
-
-
 def _targets(data: Data, ceilings: dict) -> list[dict]:
     """Return what the study's targets are and what is reached of them; a row that did not run reaches nothing."""
 
@@ -370,7 +367,7 @@ def _targets(data: Data, ceilings: dict) -> list[dict]:
         own = ran(row, data.device_metric)
         if of == LIMIT:
             return own if own is None or own is NOTHING else _rates(data, row, own, ceilings).get("roofline")
-        pairs = pairs_of(data, row, of, data.device_metric) if (*row[:3], of) in data.status else None
+        pairs = data.pairs_of(row, of, data.device_metric) if (*row[:3], of) in data.status else None
         return NOTHING if own is NOTHING and ran((*row[:3], of), data.device_metric) is not None else pairs
 
     def calls(row: tuple, of: str) -> pd.Series | None:
@@ -386,7 +383,7 @@ def _targets(data: Data, ceilings: dict) -> list[dict]:
 
 def _all_sizes(data: Data, op: str, dtype: str, sizes: list[str], mode: str, baseline: str, metric: str):
     """Return (mean log speedup over these sizes by repeat or None, those of them that are missing)."""
-    found = {s: pairs_of(data, (op, dtype, s, mode), baseline, metric) for s in sizes}
+    found = {s: data.pairs_of((op, dtype, s, mode), baseline, metric) for s in sizes}
     status = {s: {data.status_of((op, dtype, s, m), metric)[0] for m in (mode, baseline)} for s in sizes}
     missing = [s for s in sizes if found[s] is None or status[s] != {"ok"}]
     if missing:
@@ -432,7 +429,7 @@ def _arm_means(data: Data) -> Iterator[dict]:
     for mode in data.study["modes"]:
         other, rows = diagnosed(data.study, mode), [row for row in data.rows if row[3] == mode]
         for metric in data.metrics if other else ():
-            pairs = [pairs_of(data, row, other, metric) for row in rows]
+            pairs = [data.pairs_of(row, other, metric) for row in rows]
             if len(pairs) > 1 and all(own is not None for own in pairs):
                 logs = pd.concat(pairs, axis=1).dropna().mean(axis=1)
                 found = statistics.interval(logs.to_numpy())
@@ -440,37 +437,12 @@ def _arm_means(data: Data) -> Iterator[dict]:
                 yield {"mode": mode, "baseline": other, "metric": metric, "cells": len(pairs), **own}
 
 
-def _by_gpu(data: Data) -> dict[str, dict]:
-    """Return by metric {of, apart}: of how many speedups over the first baseline the means differ between the GPUs.
-
-    By an analysis of variance with p < 0.05, for each cell alone, where two GPUs have two repeats at least.
-    """
-    baseline, found = data.study["baselines"][0], {}
-    if UUID not in data.jobs:
-        return found
-    gpus = {row: own.set_index("repeat")[UUID] for row, own in data.jobs.groupby(["op", "dtype", "size", "mode"])}
-    for metric in (metric for metric in data.metrics if metric not in ("first_call", "peak_memory")):
-        alike = defaultdict(list)  # What ran on the same GPUs is tested in one go.
-        for row in (row for row in data.rows if _comparable(data, row, baseline)):
-            pairs = pairs_of(data, row, baseline, metric)
-            if pairs is not None and np.ptp(pairs) > 0:
-                alike[tuple(gpus[row].reindex(pairs.index))].append(pairs.to_numpy())
-        for of, logs in alike.items():
-            groups = [np.stack(logs, axis=1)[np.equal(of, gpu)] for gpu in set(of) if of.count(gpu) > 1]
-            if len(groups) > 1:
-                apart = stats.f_oneway(*groups, axis=0).pvalue < statistics.SIGNIFICANCE
-                counts = found.setdefault(metric, {"of": 0, "apart": 0})
-                counts["of"] += len(apart)
-                counts["apart"] += int(apart.sum())
-    return found
-
-
 def _peaks(data: Data, table: pd.DataFrame) -> list[dict]:
     """Return the speedups whose pairs fall into two groups or are far off, with the speedup of each repeat."""
     found = []
     for row in table[(table["size"] != ALL) & (table.n > 0)].itertuples():
         key = (row.op, row.dtype, row.size, row.mode)
-        pairs = pairs_of(data, key, row.baseline, row.metric)
+        pairs = data.pairs_of(key, row.baseline, row.metric)
         if _pairs_note(pairs):
             names = ("op", "dtype", "size", "mode", "baseline", "metric")
             points = [_digits(speedup) for speedup in np.exp(pairs)]
@@ -514,7 +486,7 @@ def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
     other, why = data.status_of((*row[:3], baseline), metric)
     if STATUSES.index(other) > STATUSES.index(status):
         status, reason = other, f"{baseline}: {why}"
-    return _row(data, row, baseline, metric, pairs_of(data, row, baseline, metric), status, reason)
+    return _row(data, row, baseline, metric, data.pairs_of(row, baseline, metric), status, reason)
 
 
 def _all_rows(data: Data, baseline: str, metric: str):

@@ -21,7 +21,7 @@ from kernelbench.errors import InputError
 from kernelbench.jobs import CELL
 from kernelbench.progress import duration
 from kernelbench.study import AGAIN, cells_of, diagnosed, modes_of, require_known
-from kernelbench.summarize import Data, pairs_of
+from kernelbench.summarize import Data
 from kernelbench.words import ALL, LESS_FLOOR
 
 COLUMNS = (
@@ -191,7 +191,7 @@ def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> np.ndarray | N
     for arm in (row, (*row[:3], baseline)):
         if arm not in data.status or data.status_of(arm, metric)[0] != "ok":
             return None
-    pairs = pairs_of(data, row, baseline, metric)
+    pairs = data.pairs_of(row, baseline, metric)
     return None if pairs is None else pairs.to_numpy()
 
 

@@ -101,7 +101,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "unsettled": document["unsettled"],
         "near_floor": checks.near_floor(document),
         "less_floor": checks.less_floor(document),
-        "by_gpu": document["by_gpu"],
+        "by_gpu": checks.by_gpu(document),
         "prior": prior.judged(published["claims"], document),
         "claims": {op: verdicts.claim(ops, op, published, metrics, baseline) for op in published["ops"]},
     }

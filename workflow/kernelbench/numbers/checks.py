@@ -74,6 +74,14 @@ def exact(document: dict, baseline: str, metrics: list[str]) -> dict:
     return {"of": len(rows), "disagree": [row for row in rows if EXACT_NOTE in row["reason"]]}
 
 
+def by_gpu(document: dict) -> dict:
+    """Return what gpus.about says by metric, with the label of each row whose verdict is another."""
+    return {
+        metric: {**found, "lost": [{**row, "label": label_of(document, row)} for row in found["lost"]]}
+        for metric, found in document["by_gpu"].items()
+    }
+
+
 def noise(ops: dict, metrics: list[str]) -> dict:
     """Return by mode and metric how far a time spreads between repeats: {cells, median, high, label, size, unsteady}.
 
