@@ -19,6 +19,7 @@ from kernelbench import disk, progress, start
 from kernelbench.artefacts import ARTEFACTS
 from kernelbench.figures import FIGURES, shown
 from kernelbench.lanes import Lanes, environment
+from kernelbench.sources import sources
 from kernelbench.study import AGAIN, Study, refuse_duplicates, typed
 
 disk.require_writable()

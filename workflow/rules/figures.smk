@@ -10,15 +10,12 @@ localrules:
     draw_figure_recorded,
 
 
-figures_code = sorted(map(str, Path("workflow/kernelbench/figures").glob("*.py")))
-
-
 # Draw one figure.
 rule draw_figure:
     input:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
-        code=figures_code,
+        code=sources("draw_figure"),
     output:
         report(
             "results/{machine}/figures/{figure}.svg",
@@ -41,7 +38,7 @@ use rule draw_figure as draw_figure_recorded with:
     input:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
-        code=figures_code,
+        code=sources("draw_figure"),
     output:
         report(
             "results/rebuilt/{recorded}/figures/{figure}.svg",

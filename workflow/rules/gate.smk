@@ -17,9 +17,6 @@ if overlaid := {key: value for key, value in workflow.config_settings.config.ite
     configured += ["--config", *(f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in overlaid.items())]
 
 
-gate_code = expand("workflow/kernelbench/{module}.py", module=["collect", "gate", "jobs", "study"])
-
-
 # This machine's own paper shows what is wrong with its data, as a draft; it is never refused.
 rule find_defects:
     input:
@@ -27,7 +24,7 @@ rule find_defects:
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
         speedups="results/{machine}/speedups.csv",
-        code=gate_code,
+        code=sources("check"),
     output:
         "results/{machine}/defects.json",
     log:
@@ -47,7 +44,7 @@ use rule find_defects as find_defects_recorded with:
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
         speedups="results/recorded/{recorded}/speedups.csv",
-        code=gate_code,
+        code=sources("check"),
     output:
         "results/rebuilt/{recorded}/defects.json",
     log:

@@ -16,17 +16,11 @@ localrules:
     typeset_local_paper,
 
 
-numbers_code = [
-    *expand("workflow/kernelbench/{module}.py", module=["claims", "prior", "statistics", "study", "words"]),
-    *sorted(map(str, Path("workflow/kernelbench/numbers").glob("*.py"))),
-]
-
-
 # Simulate how often the intervals hold the truth.
 rule simulate_coverage:
     input:
         study="{}/study.yaml".format([*recorded_data, study.results][0]),
-        code=expand("workflow/kernelbench/{module}.py", module=["coverage", "statistics", "study"]),
+        code=sources("simulate_coverage"),
     output:
         "paper/build/coverage.json",
     log:
@@ -43,7 +37,7 @@ rule write_numbers:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
         claims="paper/claims.yaml",
-        code=numbers_code,
+        code=sources("write_numbers"),
     output:
         "results/{machine}/numbers.json",
     log:
@@ -62,7 +56,7 @@ use rule write_numbers as write_numbers_recorded with:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
         claims="paper/claims.yaml",
-        code=numbers_code,
+        code=sources("write_numbers"),
         again=lambda wildcards: (
             f"results/rebuilt/{wildcards.recorded}/again.json"
             if f"{wildcards.recorded}-{AGAIN}" in study.recorded
@@ -81,7 +75,7 @@ rule render_paper:
     input:
         text="paper/paper.md",
         macros="paper/macros.md",
-        code="workflow/kernelbench/paper.py",
+        code=sources("render_paper"),
         published="paper/published.yaml",
         coverage="paper/build/coverage.json",
         numbers=expand("{directory}/numbers.json", directory=recorded),
@@ -102,7 +96,7 @@ use rule render_paper as render_local_paper with:
     input:
         text="paper/paper.md",
         macros="paper/macros.md",
-        code="workflow/kernelbench/paper.py",
+        code=sources("render_paper"),
         published="paper/published.yaml",
         coverage="paper/build/coverage.json",
         numbers=expand("{directory}/numbers.json", directory=[*recorded, study.results]),
@@ -120,7 +114,7 @@ rule typeset_paper:
         defaults="paper/pandoc.yaml",
         template="paper/template.typ",
         bibliography="paper/references.bib",
-        code="workflow/kernelbench/paper.py",
+        code=sources("typeset_paper"),
         figures=recorded_figures,
     output:
         report("paper/paper.pdf", caption="../report/paper.rst", category="Paper"),
@@ -139,7 +133,7 @@ use rule typeset_paper as typeset_local_paper with:
         defaults="paper/pandoc.yaml",
         template="paper/template.typ",
         bibliography="paper/references.bib",
-        code="workflow/kernelbench/paper.py",
+        code=sources("typeset_paper"),
         figures=[*recorded_figures, *expand(f"{study.results}/figures/{{figure}}.svg", figure=FIGURES)],
     output:
         report("results/{machine}/paper.pdf", caption="../report/paper.rst", category="Paper"),

@@ -36,7 +36,7 @@ rule collect:
         records=study.records(),
         # The repeats and not only their records, so that a cluster gets a repeat as one job.
         repeats=expand("results/{{machine}}/repeats/{repeat}.done", repeat=range(study.repeats)),
-        code=expand("workflow/kernelbench/{module}.py", module=["collect", "study"]),
+        code=sources("collect"),
     output:
         samples="results/{machine}/samples.parquet",
         jobs="results/{machine}/jobs.parquet",
@@ -51,12 +51,6 @@ rule collect:
         "python workflow/scripts/collect.py --study {input.study:q} --results {params.results:q} > {log:q} 2>&1"
 
 
-tables_code = [
-    f"workflow/kernelbench/{name}.py"
-    for name in "causes compilation host jobs precision statistics study summarize targets traces words".split()
-]
-
-
 # Estimate times and speedups with their intervals.
 rule summarize:
     input:
@@ -64,7 +58,7 @@ rule summarize:
         jobs="results/{machine}/jobs.parquet",
         environment="results/{machine}/environment.json",
         study="results/{machine}/study.yaml",
-        code=tables_code,
+        code=sources("summarize"),
     output:
         summary="results/{machine}/summary.csv",
         speedups="results/{machine}/speedups.csv",
@@ -87,7 +81,7 @@ use rule summarize as summarize_recorded with:
         jobs="results/recorded/{recorded}/jobs.parquet",
         environment="results/recorded/{recorded}/environment.json",
         study="results/recorded/{recorded}/study.yaml",
-        code=tables_code,
+        code=sources("summarize"),
     output:
         summary="results/rebuilt/{recorded}/summary.csv",
         speedups="results/rebuilt/{recorded}/speedups.csv",
@@ -108,10 +102,7 @@ rule compare_recorded:
             f"results/recorded/{{recorded}}-{AGAIN}/samples.parquet",
         ],
         claims="paper/claims.yaml",
-        code=expand(
-            "workflow/kernelbench/{module}.py",
-            module=["again", "claims", "statistics", "study", "summarize", "verify"],
-        ),
+        code=sources("compare"),
     output:
         "results/rebuilt/{recorded}/again.json",
     log:
