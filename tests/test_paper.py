@@ -1137,6 +1137,11 @@ def recorded_modes() -> dict:
 
 
 @pytest.fixture(scope="module")
+def recorded_models() -> dict:
+    return summarize(RECORDED.parent / "h200-models")[2]
+
+
+@pytest.fixture(scope="module")
 def recorded_dtypes() -> dict:
     return summarize(RECORDED.parent / "h200-dtypes")[2]
 
@@ -1227,24 +1232,48 @@ def test_what_the_machines_own_study_answers_is_not_concluded_from_a_topic(recor
         last = next(line for line in section(text, "Conclusion").splitlines() if "more combinations of" in line)
         assert last in text.split("# The question")[0]
         assert name in section(text, "Other operations, models, modes and dtypes {") and f"{name} " not in last
-        kept = "`transformer` in `float32` at 128 in `compile`" if topic is recorded_dtypes else "`conv_wide` at 128 in"
+        kept = (
+            "`transformer` in `float32` at 128 in `compile`" if topic is recorded_dtypes else "`conv_wide` in `float16`"
+        )
         assert kept in last
         count = {(row["op"], row["dtype"]) for row in rows(topic, baseline="eager", mode="compile", metric="latency")}
         count -= {(row["op"], row["dtype"]) for row in recorded["speedups"]}
         assert f"Of {len(count)} more combinations of operation and dtype it is free for" in last
 
 
+def test_free_names_the_sizes_of_a_mode_that_ran_at_fewer_than_others(recorded, recorded_models, recorded_dtypes):
+    fast = copy.deepcopy(recorded_models)
+    ran = [row for row in rows(fast, baseline="eager", op="transformer") if row["verdict"]]
+    for row in ran:
+        row["verdict"] = "faster"
+    own = "in the mode `compile-max-autotune` is a free speedup for `transformer` in `float32` at 128"
+    text = render(recorded, fast, recorded_dtypes)
+    assert own in section(text, "Other operations, models, modes and dtypes {")
+    # h200-dtypes has the transformer at 128 only, which is among the sizes at which h200-models found it free.
+    alone = section(render(recorded, recorded_dtypes), "Conclusion")
+    assert "`transformer` in `float32` at 128 in `compile`" in alone
+    last = next(line for line in section(text, "Conclusion").splitlines() if "more combinations of" in line)
+    assert "`transformer` in `float32` in `compile` and `compile-reduce-overhead`" in last
+    assert "`transformer` in `float32` at 128 in `compile-max-autotune`" in last and "at 128 in `compile`" not in last
+    for row in ran:
+        row["verdict"] = "slower" if row["size"] == "1024" else "faster"
+    last = section(render(recorded, fast, recorded_dtypes), "Conclusion")
+    assert "`transformer` in `float32` at 128 in `compile` and `compile-max-autotune`" in last
+
+
 def test_modes_in_which_compiling_is_free_are_concluded_beside_the_default(recorded, recorded_modes):
-    graphs = "`compile-reduce-overhead`, `compile-max-autotune` and `compile-iteration`, not decided for `conv` in"
+    graphs = (
+        "`compile-reduce-overhead`, `compile-max-autotune` and `compile-iteration`, not decided for `conv` in `float16`"
+    )
     text = render(recorded, recorded_modes)
     assert all(
-        f"free for `conv` at 128 in {graphs}" in part
+        f"free for `conv` in `float16` at 128 in {graphs}" in part
         for part in (section(text, "Conclusion"), text.split("# The question")[0])
     )
     none = copy.deepcopy(recorded_modes)
     for row in rows(none, baseline="eager", op="conv", metric="latency"):
         row["verdict"] = "slower"
-    assert "free for `conv` at" not in render(recorded, none)
+    assert "free for `conv` in" not in render(recorded, none)
 
 
 def test_a_topic_of_few_repeats_adds_nothing_to_the_answer_and_says_so(recorded, recorded_modes):
@@ -1433,9 +1462,10 @@ def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(recorded, ch
 def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_itself_by(recorded, chain_study):
     found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
     assert "at 1024 and 4096, in `float32`." in found
-    blocks = paper.plural(chain_study["jobs"]["blocks"], "block")
-    assert f"The study's {chain_study['study']['repeats']} repeats are {blocks} in time." in found
     odd = copy.deepcopy(chain_study)
+    odd["jobs"].update(at_once=2, blocks=3)
+    blocks = f"The study's {chain_study['study']['repeats']} repeats are 3 blocks in time."
+    assert blocks in render(recorded, odd) and blocks not in found
     where = {"mode": CONTROL, "metric": "latency", "op": "matmul_softmax", "size": "100", "baseline": "eager"}
     (row,) = rows(odd, **where)
     row["verdict"] = "slower"
@@ -1458,9 +1488,9 @@ def test_only_on_a_gpu_is_it_told_where_no_graph_is_recorded(recorded, chain_stu
 
 def test_a_mean_over_fewer_sizes_than_others_is_marked(recorded, chain_study):
     table = table_rows(render(recorded, chain_study), "| `linear_relu` | `compile` |", "|  | `compile-max-autotune` |")
-    marks = [(cells[2], *("§" in cell for cell in cells[3:-1])) for cells in table[:3]]
+    marks = [(cells[2], *("§" in cell for cell in cells[3:-1])) for cells in table[:4]]
     tuned = "`compile-max-autotune`"
-    assert marks == [(tuned, False, False), ("`compile`", False, False), (tuned, True, True)]
+    assert marks == [(tuned, False, False), (tuned, True, True), ("`compile`", False, False), (tuned, True, True)]
 
 
 def test_few_repeats_of_a_study_beside_that_of_the_machine_are_told_with_its_name(recorded, chain_study):
@@ -1643,7 +1673,7 @@ def test_on_a_cpu_free_is_by_latency_alone(whole):
     chain = rows(of_cpu, **of, op="elementwise_chain")
     assert {row["verdict"] for row in chain if row["size"] != "all"} == {"faster"}
     assert f"{len({row['op'] for row in rows(of_cpu, **of)})} combinations" in f"{sentence}"
-    assert "it is free for `elementwise_chain` in `compile`" in sentence
+    assert "it is free for `elementwise_chain` in `float32` in `compile`" in sentence
     assert "where latency alone says it" not in render(whole)
 
 

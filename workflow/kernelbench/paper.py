@@ -105,7 +105,7 @@ def _beyond(topic: dict, machines: list[dict]) -> dict:
     found = {}
     for mode, answer in topic["answers"].items():
         kept = {kind: [label for label in answer[kind] if label in own] for kind in ("tested", "free", "undecided")}
-        found[mode] = {**kept, "few": answer["few"]}
+        found[mode] = {**kept, "few": answer["few"], "at": answer["at"]}
     return found
 
 

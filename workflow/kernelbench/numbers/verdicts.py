@@ -182,7 +182,8 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     gain: faster somewhere and slower nowhere; loss: the reverse; depends: both; same: equivalent at each size;
     partial: neither holds at each size because one has no verdict; open: none of these. free: a gain by each metric;
     undecided: those that are neither free nor, by any metric, a loss, dependent on the size or the same. few: that
-    nothing is shown slower in so few repeats is no sign that nothing is, and no op is called free.
+    nothing is shown slower in so few repeats is no sign that nothing is, and no op is called free. at: by op the sizes
+    that the mode was tested at, where they are one or fewer than the op's.
     """
     few = repeats < EQUIVALENT_MIN_N
     kinds = ("gain", "loss", "depends", "same", "partial", "open")
@@ -197,7 +198,14 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     still = [label for label in tested if all(label in by["open"] for by in found.values())]
     lost = {label for by in found.values() for kind in ("loss", "depends", "same") for label in by[kind]}
     undecided = [label for label in tested if label not in free and label not in lost]
-    return {"by": found, "tested": tested, "free": free, "open": still, "undecided": undecided, "few": few}
+    at = {label: sizes for label in tested if (sizes := _part(ops[label], mode))}
+    return {"by": found, "tested": tested, "free": free, "open": still, "undecided": undecided, "few": few, "at": at}
+
+
+def _part(op: dict, mode: str) -> list[str]:
+    rows = [row["sizes"] for row in op["modes"][mode].values()]
+    sizes = [size for size in op["sizes"] if any(size in row and row[size]["verdict"] for row in rows)]
+    return sizes if len(sizes) == 1 or len(sizes) < len(op["sizes"]) else []
 
 
 def _kind(row: dict) -> str:
