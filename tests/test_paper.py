@@ -163,7 +163,7 @@ def once(document: dict) -> dict:
     """One repeat: no interval, no p, no verdict but inconclusive."""
     document["study"]["repeats"] = 1
     document["payback"] = []
-    for row in rows(document, status="ok"):
+    for row in [*rows(document, status="ok"), *document["means"]]:
         row.update(n=1, ci_low=None, ci_high=None)
         if "verdict" in row:
             row.update(p=None, p_holm=None, hl_low=None, hl_high=None, verdict="inconclusive")
@@ -762,31 +762,40 @@ def test_shares_are_told_apart_above_the_whole_too(share, text):
     assert paper.percent(share).replace(paper.NBSP, " ") == text
 
 
-def test_host_cost_is_plain_arithmetic(document):
-    """One cell, by hand: 10 µs of host before, 25 µs after; by its own timer, where there is one, 9 and 30."""
+def test_host_cost_is_that_of_its_timer(document):
+    """One cell, by hand: eager takes 9 µs on the host and 110 in all, compile 30 µs on the host."""
     document = bare(document)
-    times = {
-        "eager": {"device": 100.0, "latency": 110.0},
-        "compile": {"device": 80.0, "latency": 105.0},
-    }
-    for mode, by_metric in times.items():
-        for metric, time in by_metric.items():
-            for row in document["summary"]:
-                if (row["mode"], row["metric"]) == (mode, metric):
-                    row["estimate"] = time
-    found = numbers(document, PUBLISHED, False)
-    assert found["host"]["eager"]["median"] == 10
-    assert found["host"]["compile"]["excess"]["median"] == 15
-    assert found["host"]["compile"]["longer"] == 0
+    for row in rows(document, metric="latency", mode="eager"):
+        row["estimate"] = 110.0
     for row in [row for row in document["summary"] if row["metric"] == "latency"]:
         document["summary"].append(
             {**row, "metric": "host", "estimate": {"eager": 9.0, "compile": 30.0}.get(row["mode"], 1.0)}
         )
+    document["means"] = []
+    assert numbers(document, PUBLISHED, False)["host"] == {}, "without a mean there is nothing to tell"
+    of = {"cells": 1, "n": 3, "estimate": 21.0, "ci_low": 19.0, "ci_high": 23.0}
+    document["means"] = [
+        {**of, "mode": mode, "metric": metric}
+        for mode, metric in [("eager", "host"), ("compile", "host"), ("compile", "excess")]
+    ]
     found = numbers(document, PUBLISHED, False)["host"]
-    assert (found["eager"]["median"], found["compile"]["excess"]["median"]) == (9, 21)
+    excess = found["compile"]["excess"]
+    assert (excess["mean"]["estimate"], excess["low"], excess["high"], found["compile"]["longer"]) == (21, 21, 21, 0)
+    assert "excess" not in found["eager"]
     for row in rows(document, metric="host", mode="compile"):
         row["estimate"] = 111.0
     assert numbers(document, PUBLISHED, False)["host"]["compile"]["longer"] == 1, "than 110 of the whole call"
+
+
+def test_means_over_the_cells_are_told_with_their_intervals(whole):
+    text = render(whole)
+    means = {(of["mode"], of["metric"]): paper.ci(of, "estimate") for of in whole["means"]}
+    more = f"keeps the host {means['compile', 'excess']}&nbsp;µs longer"
+    calls = f"{means['compile', 'first_call']}&nbsp;s in the geometric mean over the cells, against"
+    for part in (text.split("# The question")[0], section(text, "Conclusion")):
+        assert more in part and f"{calls} {means['eager', 'first_call']}&nbsp;s for eager" in part
+    assert f"{means['triton', 'host']}&nbsp;µs for the Triton kernel." in text
+    assert f"{means['eager', 'first_call']}&nbsp;s (" in section(text, "What the first call costs {")
 
 
 def test_published_regression_by_latency_only_is_said_so(document):
@@ -1376,8 +1385,8 @@ def test_a_difference_of_the_host_that_is_not_told_apart_is_marked(recorded, rec
         assert host.endswith("&nbsp;?") == (verdict == "inconclusive") == (op == "conv_wide")
 
 
-def test_what_differs_by_latency_alone_is_told_with_its_cause(recorded, recorded_modes):
-    found = section(render(recorded, recorded_modes), "Other operations, models, modes and dtypes {")
+def test_what_differs_by_latency_alone_is_told_with_its_cause(whole, recorded_modes):
+    found = section(render(whole, recorded_modes), "Other operations, models, modes and dtypes {")
     cells = rows(recorded_modes, mode="compile-fullgraph", baseline="compile", metric="latency")
     cells = [row for row in cells if row["size"] != "all" and row["verdict"]]
     slower = sum(row["verdict"] == "slower" for row in cells)
@@ -1390,7 +1399,7 @@ def test_what_differs_by_latency_alone_is_told_with_its_cause(recorded, recorded
     middle, *ends = map(paper.value, (statistics.median(longer), longer[0], longer[-1]))
     assert slower and f"{told} {slower} of {len(cells)} cells, which is put down to the host ({slower}):" in found
     assert f"its call keeps the host {middle}&nbsp;µs longer ({' to '.join(ends)})." in found
-    assert f"`fullgraph=True` by {middle}&nbsp;µs a call" in section(render(recorded, recorded_modes), "Conclusion")
+    assert f"`fullgraph=True` by {middle}&nbsp;µs a call" in section(render(whole, recorded_modes), "Conclusion")
     assert "`compile-dynamic` is nowhere" not in found
 
 
@@ -1439,7 +1448,7 @@ def test_what_no_study_could_run_of_an_earlier_claim_is_told_with_the_reason(rec
     assert f"{row} not run: needs another package | not tested |" in render(recorded, missing)
 
 
-def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(recorded, chain_study):
+def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(whole, chain_study):
     cells = [row for row in chain_study["summary"] if row["metric"] == "host" and row["mode"] in ("eager", "compile")]
     times = {(row["op"], row["size"], row["mode"]): row["estimate"] for row in cells}
     more = {cell[:2]: time - times[*cell[:2], "eager"] for cell, time in times.items() if cell[2] == "compile"}
@@ -1448,15 +1457,15 @@ def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(recorded, ch
     fewer = f"{len(shown)} of {len(more)} cells, by up to {paper.value(-min(shown))}&nbsp;µs."
     where = "on the NVIDIA H200 (study `h200-elementwise`)"
     told = f"Where one call does the work of many, {where}, `compile` keeps the host"
-    assert f"{told} for less time than eager does in {fewer}" in section(render(recorded, chain_study), "Conclusion")
+    assert f"{told} for less time than eager does in {fewer}" in section(render(whole, chain_study), "Conclusion")
     alone = copy.deepcopy(chain_study)
     faster = [row for row in rows(alone, **of, verdict="faster") if row["size"] != "all"]
     for row in faster[1:]:
         row["verdict"] = "inconclusive"
     only = f"1 of {len(more)} cells, by {paper.value(-more[faster[0]['op'], faster[0]['size']])}&nbsp;µs."
-    assert f"{told} for less time than eager does in {only}" in render(recorded, alone)
+    assert f"{told} for less time than eager does in {only}" in render(whole, alone)
     faster[0]["verdict"] = "inconclusive"
-    assert "the work of many" not in render(recorded, alone)
+    assert "the work of many" not in render(whole, alone)
 
 
 def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_itself_by(recorded, chain_study):

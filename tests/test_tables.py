@@ -529,6 +529,47 @@ def test_the_drift_of_samples_is_told_by_mode_and_timer(study, tmp_path):
     assert drift["eager"]["latency"]["median"] == 0
 
 
+def test_means_over_cells_are_of_each_repeat(study, tmp_path):
+    """By hand: two cells of softmax, five repeats; the copy, which eager alone ran, counts for nothing."""
+    host, calls = {}, {}
+
+    def change(job, entry):
+        longer = {"512": 1, "1024": 3, "1MiB": 1000}[job.cell.size]
+        time = longer * (30 + job.repeat**2 if job.mode == "compile" else 10 + job.repeat)
+        entry["samples"]["host"] = {"unit": "us", "values": [time] * 5, "flags": [""] * 5}
+        host.setdefault((job.mode, job.cell.op), {}).setdefault(job.repeat, []).append(time)
+        calls.setdefault((job.mode, job.cell.op), {}).setdefault(job.repeat, []).extend(
+            entry["samples"]["first_call"]["values"]
+        )
+
+    write_records(study, tmp_path, change)
+    found = {(of["mode"], of["metric"]): of for of in tables(study, tmp_path)[2]["means"]}
+    assert ("eager-control", "host") not in found and ("eager", "excess") not in found
+    more = [np.mean(np.subtract(host["compile", "softmax"][r], host["eager", "softmax"][r])) for r in range(5)]
+    ends = stats.t.interval(0.95, 4, np.mean(more), stats.sem(more))
+    excess = found["compile", "excess"]
+    assert (excess["cells"], excess["n"]) == (2, 5)
+    assert [excess[end] for end in ("estimate", "ci_low", "ci_high")] == pytest.approx([np.mean(more), *ends], rel=1e-5)
+    for metric, of in (("host", host), ("first_call", calls)):
+        logs = [np.mean(np.log(of["eager", "softmax"][r])) for r in range(5)]
+        ends = np.exp([np.mean(logs), *stats.t.interval(0.95, 4, np.mean(logs), stats.sem(logs))])
+        row = found["eager", metric]
+        assert [row[end] for end in ("estimate", "ci_low", "ci_high")] == pytest.approx(list(ends), rel=1e-5)
+
+
+def test_a_cell_that_lacks_a_repeat_is_in_no_mean_over_cells(study, tmp_path):
+    def change(job, entry):
+        entry["samples"]["host"] = {"unit": "us", "values": [float(job.cell.size)] * 5, "flags": [""] * 5}
+        if (job.mode, job.cell.size, job.repeat) == ("compile", "1024", 2):
+            entry.update(status="crashed", reason="broken")
+
+    write_records(study, tmp_path, lambda job, entry: change(job, entry) if job.cell.op == "softmax" else None)
+    found = {(of["mode"], of["metric"]): of for of in tables(study, tmp_path)[2]["means"]}
+    assert (found["eager", "host"]["cells"], found["compile", "host"]["cells"]) == (2, 1)
+    assert found["compile", "host"]["estimate"] == 512
+    assert (found["compile", "excess"]["cells"], found["compile", "excess"]["estimate"]) == (1, 0)
+
+
 def test_a_payback_that_the_verdict_does_not_bear_out_is_open(study, tmp_path):
     """Compile's calls take less in every repeat, but by so little that they are equivalent."""
 

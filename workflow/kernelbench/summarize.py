@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import compilation, gpus, host, jobs, statistics
+from kernelbench import compilation, gpus, host, jobs, means, statistics
 from kernelbench.causes import DECIDED, Causes
 from kernelbench.jobs import FLOOR
 from kernelbench.precision import MEDIAN_VARIANCE
@@ -192,6 +192,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "traces": traces(data.jobs),
         "drift": data.drift,
         "host": host.speed(data),
+        "means": _plain(means.about(data)),
         "jobs": jobs.about(data.jobs),
         "packages": jobs.packages(data.jobs),
         "compilation": compilation.about(data.jobs, data.rows),

@@ -23,6 +23,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
     ops = tables.ops(document)
     causes = tables.causes(document, baseline, metrics)
     explained = tables.explained(ops, causes)
+    means = costs.means(document)
     return {
         "label": study["machine"],
         "title": gpu["name"] if gpu else environment["host"]["cpu"],
@@ -70,10 +71,10 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "turns": verdicts.turns(ops, metrics),
         "turned": verdicts.turned(document, baseline),
         "loss": costs.loss(ops, baseline, compiled, metrics),
-        "host": costs.host(ops, baseline, metrics),
+        "host": costs.host(ops, means, baseline),
         "pipelined": costs.pipelined(ops),
         "layers": costs.layers(study, ops, baseline, compiled),
-        "first_call": costs.first_call(ops),
+        "first_call": costs.first_call(ops, means.get("first_call", {})),
         "arms": arms,
         "payback": costs.payback(document, ops, compiled),
         "compilation": [

@@ -1,7 +1,6 @@
 """What it costs: the jobs, a first call and when it has paid for itself, the host's part of each call."""
 
 from kernelbench.numbers.select import TIMES, label_of, spread
-from kernelbench.study import CONTROL
 from kernelbench.words import ALL, CLOCKS, UNEXPLAINED
 
 
@@ -54,16 +53,24 @@ def layers(study: dict, ops: dict, baseline: str, compiled: str) -> list[dict]:
     ]
 
 
-def first_call(ops: dict) -> dict:
-    """Return by mode the first call in s: median, least and greatest over the cells."""
+def means(document: dict) -> dict:
+    """Return by metric and mode the row of summary.json that has a mean over the cells with its interval."""
+    found = {}
+    for row in document["means"]:
+        found.setdefault(row["metric"], {})[row["mode"]] = row
+    return found
+
+
+def first_call(ops: dict, means: dict) -> dict:
+    """Return by mode the first call in s: its mean (of `means`), and the least and greatest over the cells."""
     found = {}
     for op in ops.values():
         for mode, by_metric in op["estimates"].items():
             rows = by_metric.get("first_call", {}).values()
             times = [row["estimate"] for row in rows if row["estimate"] is not None]
-            if times and mode != CONTROL:
+            if times and mode in means:
                 found.setdefault(mode, []).extend(times)
-    return {mode: spread(times) for mode, times in found.items()}
+    return {mode: {**spread(times), "mean": means[mode]} for mode, times in found.items()}
 
 
 def payback(document: dict, ops: dict, mode: str) -> dict:
@@ -124,36 +131,32 @@ def loss(ops: dict, baseline: str, mode: str, metrics: list[str]) -> dict:
     return found
 
 
-def host(ops: dict, baseline: str, metrics: list[str]) -> dict:
-    """Return by mode what a call takes on the host, as medians over cells in µs.
+def host(ops: dict, means: dict, baseline: str) -> dict:
+    """Return by mode what a call takes on the host, by the timer `host`, the time until it returns, in µs.
 
-    By the timer `host`, the time until the call returns; in a study without it the residual latency - device.
-    excess: the median over cells of its difference from the baseline's, with the least and the greatest; shorter: by
-    how much it is below the baseline's in the cells where it is shown to be; longer: in how many it exceeds the
+    mean: over the cells, of `means`; excess: {mean, low, high} of its difference from the baseline's; shorter: by how
+    much it is below the baseline's in the cells where it is shown to be; longer: in how many of cells it exceeds the
     baseline's whole latency.
     """
-    if metrics != list(TIMES):
-        return {}
-    gaps = {}
+    times = {}
     for label, op in ops.items():
         for mode, by_metric in op["estimates"].items():
-            for size in op["sizes"]:
-                times = [by_metric.get(m, {}).get(size, {}).get("estimate") for m in (*TIMES, "host")]
-                if None not in times[:2] and mode != CONTROL:
-                    device, latency, host = times
-                    gaps.setdefault(mode, {})[label, size] = latency - device if host is None else host
+            for size, row in by_metric.get("host", {}).items():
+                if row["estimate"] is not None and mode in means.get("host", {}):
+                    times.setdefault(mode, {})[label, size] = row["estimate"]
     found = {}
-    for mode, gap in gaps.items():
-        extra = {cell: gap[cell] - gaps[baseline][cell] for cell in gap if cell in gaps.get(baseline, {})}
-        if extra:
-            sooner = [-more for (label, size), more in extra.items() if size in _sooner(ops[label], mode)]
-            whole = {cell: ops[cell[0]]["estimates"][baseline]["latency"][cell[1]]["estimate"] for cell in gap}
-            found[mode] = {
-                **spread(gap.values()),
-                "excess": {**spread(extra.values())},
-                "shorter": sooner,
-                "longer": sum(whole[cell] is not None and gap[cell] > whole[cell] for cell in gap),
-            }
+    for mode, own in times.items():
+        more = {cell: own[cell] - times[baseline][cell] for cell in own if cell in times.get(baseline, {})}
+        whole = {cell: ops[cell[0]]["estimates"][baseline]["latency"][cell[1]]["estimate"] for cell in more}
+        found[mode] = {
+            "mean": means["host"][mode],
+            "cells": len(own),
+            "shorter": [-more[cell] for cell in more if cell[1] in _sooner(ops[cell[0]], mode)],
+            "longer": sum(whole[cell] is not None and own[cell] > whole[cell] for cell in more),
+        }
+        if mode in means.get("excess", {}):
+            ends = {"low": min(more.values()), "high": max(more.values())}
+            found[mode]["excess"] = {"mean": means["excess"][mode], "cells": len(more), **ends}
     return found
 
 
