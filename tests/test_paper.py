@@ -775,8 +775,8 @@ def test_host_cost_is_that_of_its_timer(document):
     assert numbers(document, PUBLISHED, False)["host"] == {}, "without a mean there is nothing to tell"
     of = {"cells": 1, "n": 3, "estimate": 21.0, "ci_low": 19.0, "ci_high": 23.0}
     document["means"] = [
-        {**of, "mode": mode, "metric": metric}
-        for mode, metric in [("eager", "host"), ("compile", "host"), ("compile", "excess")]
+        {**of, "mode": mode, "metric": metric, "over": over}
+        for mode, metric, over in [("eager", "host", ""), ("compile", "host", ""), ("compile", "excess", "eager")]
     ]
     found = numbers(document, PUBLISHED, False)["host"]
     excess = found["compile"]["excess"]
@@ -789,13 +789,13 @@ def test_host_cost_is_that_of_its_timer(document):
 
 def test_means_over_the_cells_are_told_with_their_intervals(whole):
     text = render(whole)
-    means = {(of["mode"], of["metric"]): paper.ci(of, "estimate") for of in whole["means"]}
-    more = f"keeps the host {means['compile', 'excess']}&nbsp;µs longer"
-    calls = f"{means['compile', 'first_call']}&nbsp;s in the geometric mean over the cells, against"
+    means = {(of["mode"], of["metric"], of["over"]): paper.ci(of, "estimate") for of in whole["means"]}
+    more = f"keeps the host {means['compile', 'excess', 'eager']}&nbsp;µs longer"
+    calls = f"{means['compile', 'first_call', '']}&nbsp;s in the geometric mean over the cells, against"
     for part in (text.split("# The question")[0], section(text, "Conclusion")):
-        assert more in part and f"{calls} {means['eager', 'first_call']}&nbsp;s for eager" in part
-    assert f"{means['triton', 'host']}&nbsp;µs for the Triton kernel." in text
-    assert f"{means['eager', 'first_call']}&nbsp;s (" in section(text, "What the first call costs {")
+        assert more in part and f"{calls} {means['eager', 'first_call', '']}&nbsp;s for eager" in part
+    assert f"{means['triton', 'host', '']}&nbsp;µs for the Triton kernel." in text
+    assert f"{means['eager', 'first_call', '']}&nbsp;s (" in section(text, "What the first call costs {")
 
 
 def test_published_regression_by_latency_only_is_said_so(document):
@@ -1239,15 +1239,18 @@ def test_what_the_machines_own_study_answers_is_not_concluded_from_a_topic(recor
         fast["causes"] = []
         text = render(recorded, fast)
         last = next(line for line in section(text, "Conclusion").splitlines() if "more combinations of" in line)
-        assert last in text.split("# The question")[0]
+        abstract = text.split("# The question")[0]
+        assert all(part in abstract for part in (last.split("; in ")[0], last[last.index("; in `compile` it is not") :]))
         assert name in section(text, "Other operations, models, modes and dtypes {") and f"{name} " not in last
-        kept = (
-            "`transformer` in `float32` at 128 in `compile`" if topic is recorded_dtypes else "`conv_wide` in `float16`"
-        )
-        assert kept in last
+        kept = "`transformer` in `float32`" if topic is recorded_dtypes else "`conv_wide` in `float16`"
+        assert f"{kept} at 128" in last.split("; in ")[0]
         count = {(row["op"], row["dtype"]) for row in rows(topic, baseline="eager", mode="compile", metric="latency")}
         count -= {(row["op"], row["dtype"]) for row in recorded["speedups"]}
-        assert f"Of {len(count)} more combinations of operation and dtype it is free for" in last
+        assert f"Of {len(count)} more combinations of operation and dtype it is free in `compile` for" in last
+        freed = last.split("; in ")[0].split("in `compile` for ")[1].count(" in `")
+        assert f"; in `compile` it is not free for {len(count) - freed}." in last
+        unfused = "Eager runs `transformer` without PyTorch's fused layer for inference here."
+        assert (unfused in last) == (topic is recorded_dtypes)
 
 
 def test_free_names_the_sizes_of_a_mode_that_ran_at_fewer_than_others(recorded, recorded_models, recorded_dtypes):
@@ -1260,29 +1263,35 @@ def test_free_names_the_sizes_of_a_mode_that_ran_at_fewer_than_others(recorded, 
     assert own in section(text, "Other operations, models, modes and dtypes {")
     # h200-dtypes has the transformer at 128 only, which is among the sizes at which h200-models found it free.
     alone = section(render(recorded, recorded_dtypes), "Conclusion")
-    assert "`transformer` in `float32` at 128 in `compile`" in alone
-    last = next(line for line in section(text, "Conclusion").splitlines() if "more combinations of" in line)
-    assert "`transformer` in `float32` in `compile` and `compile-reduce-overhead`" in last
-    assert "`transformer` in `float32` at 128 in `compile-max-autotune`" in last and "at 128 in `compile`" not in last
+    assert "in `compile` for `transformer` in `float32` at 128; in" in alone
+
+    def free_in(text: str) -> dict[str, str]:
+        last = next(line for line in section(text, "Conclusion").splitlines() if "more combinations of" in line)
+        parts = last.split("it is free ")[1].split("; in `compile` it is")[0].split("; ")
+        return {mode: part for part in parts for mode in re.findall("`(compile[a-z-]*)`", part.split(" for ")[0])}
+
+    found = free_in(text)
+    assert all("`transformer` in `float32`" in of for of in (found["compile"], found["compile-reduce-overhead"]))
+    assert "at 128" not in found["compile"] + found["compile-reduce-overhead"]
+    assert "`transformer` in `float32` at 128" in found["compile-max-autotune"]
     for row in ran:
         row["verdict"] = "slower" if row["size"] == "1024" else "faster"
-    last = section(render(recorded, fast, recorded_dtypes), "Conclusion")
-    assert "`transformer` in `float32` at 128 in `compile` and `compile-max-autotune`" in last
+    found = free_in(render(recorded, fast, recorded_dtypes))
+    assert all("`transformer` in `float32` at 128" in found[mode] for mode in ("compile", "compile-max-autotune"))
 
 
 def test_modes_in_which_compiling_is_free_are_concluded_beside_the_default(recorded, recorded_modes):
     graphs = (
-        "`compile-reduce-overhead`, `compile-max-autotune` and `compile-iteration`, not decided for `conv` in `float16`"
+        "in `compile-reduce-overhead`, `compile-max-autotune` and `compile-iteration` for `conv` in `float16` at 128;"
     )
     text = render(recorded, recorded_modes)
-    assert all(
-        f"free for `conv` in `float16` at 128 in {graphs}" in part
-        for part in (section(text, "Conclusion"), text.split("# The question")[0])
-    )
+    rest = "in `compile` it is not free for 1 and not decided for `conv` in `float16` at 128."
+    assert f"{graphs} {rest}" in section(text, "Conclusion")
+    assert f"; in another mode for `conv` in `float16` at 128; {rest}" in text.split("# The question")[0]
     none = copy.deepcopy(recorded_modes)
     for row in rows(none, baseline="eager", op="conv", metric="latency"):
         row["verdict"] = "slower"
-    assert "free for `conv` in" not in render(recorded, none)
+    assert "for `conv` in `float16` at 128;" not in render(recorded, none)
 
 
 def test_a_topic_of_few_repeats_adds_nothing_to_the_answer_and_says_so(recorded, recorded_modes):
@@ -1299,17 +1308,19 @@ def test_what_each_layer_of_the_compiler_adds_to_a_call_is_told(whole, recorded_
         if row["metric"] == "host" and row["mode"] in order and row["estimate"] is not None:
             times.setdefault((row["op"], row["size"]), {})[row["mode"]] = row["estimate"]
     cells = [by for by in times.values() if len(by) == len(order)]
-    added = [statistics.median(by[b] - by[a] for by in cells) for a, b in pairwise(order)]
+    means = {(of["mode"], of["over"]): of for of in recorded_modes["means"] if of["metric"] == "excess"}
+    told = []
+    for before, after in pairwise(order):
+        more, mean = [by[after] - by[before] for by in cells], means[after, before]
+        # A mean over the cells of geometric means over the repeats, beside one over the repeats of arithmetic ones.
+        assert mean["estimate"] == pytest.approx(statistics.fmean(more), rel=0.02) and mean["cells"] == len(cells)
+        ends = f"({paper.value(min(more))} to {paper.value(max(more))})"
+        told.append(f"adds {paper.ci(mean, 'estimate')}&nbsp;µs {ends}")
     text = render(whole, recorded_modes)
-    told = re.search(
-        r"over (\d+) cells cell by cell: .*Dynamo \(`compile-eager`\) adds (\S+)&nbsp;µs .* in the median, "
-        r"AOTAutograd \(`compile-aot-eager`\) adds (\S+)&nbsp;µs .* and Inductor \(`compile`\) adds (\S+)&nbsp;µs",
-        section(text, "Other operations, models, modes and dtypes {"),
-    )
-    assert told.groups() == (str(len(cells)), *map(paper.value, added))
-    ends = [by[order[1]] - by[order[0]] for by in cells]
-    first = f"{paper.value(added[0])}&nbsp;µs ({paper.value(min(ends))} to {paper.value(max(ends))})"
-    assert f"Dynamo adds {first}, AOTAutograd adds" in section(text, "Conclusion")
+    named = "Dynamo (`compile-eager`) {}, AOTAutograd (`compile-aot-eager`) {} and Inductor (`compile`) {}, in the mean"
+    found = section(text, "Other operations, models, modes and dtypes {")
+    assert f"{named.format(*told)} over {len(cells)} cells." in found
+    assert "Dynamo {}, AOTAutograd {} and Inductor {} ([".format(*told) in section(text, "Conclusion")
     assert "splits it by the layers" in text and "layers of the compiler" not in render(whole)
 
 
@@ -1396,10 +1407,13 @@ def test_what_differs_by_latency_alone_is_told_with_its_cause(whole, recorded_mo
         if row["metric"] == "host" and row["mode"] in times:
             times[row["mode"]][row["op"]] = row["estimate"]
     longer = sorted(time - times["compile"][op] for op, time in times["compile-fullgraph"].items())
-    middle, *ends = map(paper.value, (statistics.median(longer), longer[0], longer[-1]))
+    of = {"mode": "compile-fullgraph", "metric": "excess", "over": "compile"}
+    (mean,) = [row for row in recorded_modes["means"] if all(row[key] == value for key, value in of.items())]
+    assert mean["estimate"] == pytest.approx(statistics.fmean(longer), rel=0.02)
+    mean, ends = paper.ci(mean, "estimate"), (paper.value(longer[0]), paper.value(longer[-1]))
     assert slower and f"{told} {slower} of {len(cells)} cells, which is put down to the host ({slower}):" in found
-    assert f"its call keeps the host {middle}&nbsp;µs longer ({' to '.join(ends)})." in found
-    assert f"`fullgraph=True` by {middle}&nbsp;µs a call" in section(render(whole, recorded_modes), "Conclusion")
+    assert f"its call keeps the host {mean}&nbsp;µs longer ({' to '.join(ends)})." in found
+    assert f"`fullgraph=True` by {mean}&nbsp;µs a call" in section(render(whole, recorded_modes), "Conclusion")
     assert "`compile-dynamic` is nowhere" not in found
 
 
@@ -1558,20 +1572,71 @@ def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorde
     (cells,) = table_rows(render(recorded, document), "| `h200-kernels` | NVIDIA H200 |")
     assert cells[-2] == f"{suspects['kinds']['throttled: power cap']['jobs']} power cap"
     p95 = document["control"]["device"]["p95"]
-    assert cells[6].startswith(f"{paper.percent(p95)}&nbsp;>&nbsp;δ, ") == (
+    assert cells[6] == f"50, {paper.percent(0.02)}, 2&nbsp;s; 100, 0.1&nbsp;s", "as its study.yaml says"
+    assert cells[7].startswith(f"{paper.percent(p95)}&nbsp;>&nbsp;δ, ") == (
         not document["control"]["device"]["supports_delta"]
     )
     assert re.search(r"Of its device times, \d+ of \d+ are below 10 times the floor", found)
-    cell = {"op": "layer_norm_256mib", "dtype": "float16", "mode": "quack", "metric": "device", "unit": "µs"}
-    times = {row["size"]: row["estimate"] for row in rows(document, **cell)}
-    odd = times["16384"], times["16384"] / max(times["8192"], times["32768"])
-    line = f"`quack` takes {paper.value(odd[0])}&nbsp;µs for `layer_norm_256mib` at 16384, {paper.value(odd[1])} times"
-    assert found.count("times what it takes at either size beside it") == 1 and line in found
+    for op, beside, words in (
+        ("layer_norm_256mib", ("8192", "32768"), "and more at the sizes beside it"),
+        ("layer_norm_256mib_bf16", ("4096",), "at the size before"),
+    ):
+        own = {
+            metric: {
+                r["size"]: r["estimate"] for r in rows(document, op=op, mode="quack", metric=metric) if "unit" in r
+            }
+            for metric in ("device", "roofline")
+        }
+        share, least = own["roofline"]["16384"], min(own["roofline"][size] for size in beside)
+        line = f"`quack` takes {paper.value(own['device']['16384'])}&nbsp;µs for `{op}` at 16384 and reaches"
+        assert f"{line} {paper.percent(share)} of the limit, against {paper.percent(least)} {words}:" in found
+    assert found.count("reported as it was found") == 2
     aims = [row for row in document["targets"] if row["aim"] is not None]
     missed = found.count(", missed |")
     assert f"Of the {len(aims)} hopes {len(aims) - missed} are fulfilled." in found
     worst = min(rows(document, op="matmul", mode="triton", metric="device", size="all"), key=lambda r: r["speedup"])
     assert f"matrix product ({paper.ci(worst)} over `{worst['baseline']}`)" in found
+
+
+def test_where_compiled_code_does_otherwise_on_other_inputs_is_told_wherever_we_conclude(recorded):
+    """Softmax and layer normalization, slower by latency in the mean, are faster on inputs of 256 MiB."""
+    document = json.loads((RECORDED.parent / "h200-kernels" / "summary.json").read_text(encoding="utf-8"))
+    text = render(recorded, document)
+    of = {"mode": "compile", "baseline": "eager", "metric": "latency", "dtype": "float16"}
+    here, there, turned = [], [], 0
+    for op in ("softmax", "layer_norm"):
+        own = {row["size"]: row for row in rows(recorded, **of, op=op)}
+        other = {row["size"]: row for row in rows(document, **of, op=f"{op}_256mib")}
+        assert (own["all"]["verdict"], other["all"]["verdict"]) == ("slower", "faster")
+        here.append(paper.ci(other["all"]))
+        there.append(paper.ci(own["all"]))
+        pairs = [{own[size]["verdict"], other[size]["verdict"]} for size in own if size in other and size != "all"]
+        turned += pairs.count({"faster", "slower"})
+    names = "the mean by latency goes the other way for softmax and layer normalization"
+    told = (
+        f"{names}: it is {here[0]} for softmax and {here[1]} for layer normalization, in place of {' and '.join(there)}"
+    )
+    for part in (text.split("# The question")[0], section(text, "Conclusion")):
+        assert f"On inputs of 256&nbsp;MiB at each size {told}" in part
+    assert f"on inputs of 256&nbsp;MiB at each size {names}" in section(text, "The published figures {")
+    found = section(text, "Kernels written by hand, and those of libraries {")
+    assert f"by latency {here[0]} for `softmax_256mib` and {here[1]} for `layer_norm_256mib`, in place of" in found
+    assert (
+        turned == 3
+        and "Of the 10 sizes that both have, the verdict by latency turns round at `softmax_256mib`" in found
+    )
+    assert "- By latency, compiled code is faster in 17 of 28 cells," in found
+    for row in rows(document, **of, size="all"):
+        row["verdict"] = "slower"
+    assert "goes the other way" not in render(recorded, document)
+
+
+def test_an_operation_that_is_free_at_one_size_alone_is_named_beside_those_that_were_tried_at_one(recorded):
+    told = "Asked at one size alone, as of those whose size is named, it would be for softmax 4096 as well."
+    assert told in section(render(recorded), "Conclusion")
+    for row in rows(recorded, mode="compile", baseline="eager", op="softmax", size="4096"):
+        row["verdict"] = "slower"
+    assert "Asked at one size alone" not in render(recorded)
 
 
 @pytest.fixture
@@ -1682,7 +1747,7 @@ def test_on_a_cpu_free_is_by_latency_alone(whole):
     chain = rows(of_cpu, **of, op="elementwise_chain")
     assert {row["verdict"] for row in chain if row["size"] != "all"} == {"faster"}
     assert f"{len({row['op'] for row in rows(of_cpu, **of)})} combinations" in f"{sentence}"
-    assert "it is free for `elementwise_chain` in `float32` in `compile`" in sentence
+    assert "it is free in `compile` for `elementwise_chain` in `float32`;" in sentence
     assert "where latency alone says it" not in render(whole)
 
 

@@ -557,6 +557,36 @@ def test_means_over_cells_are_of_each_repeat(study, tmp_path):
         assert [row[end] for end in ("estimate", "ci_low", "ci_high")] == pytest.approx(list(ends), rel=1e-5)
 
 
+def test_each_layer_of_the_compiler_is_compared_with_the_one_before(monkeypatch, tmp_path):
+    """By hand: each keeps the host longer by its own microseconds, and by one more in each repeat."""
+    small = small_study(monkeypatch)
+    backends = {"after-dynamo": "eager", "after-aot": "aot_eager"}
+    added = {name: {"runner": "compile", "backend": backend} for name, backend in backends.items()}
+    modes = {"eager": {"runner": "eager"}, "compile": {"runner": "compile"}, **added}
+    study = Study({**small.config, "modes": modes, "baselines": ["eager"]})
+    times = {"eager": 10, "after-dynamo": 15, "after-aot": 35, "compile": 31}
+    monkeypatch.setattr("records.TIMES", times)
+
+    def change(job, entry):
+        time = times[job.mode] + job.repeat * list(times).index(job.mode)
+        entry["samples"]["host"] = {"unit": "us", "values": [float(time)] * 5, "flags": [""] * 5}
+
+    write_records(study, tmp_path, change)
+    means = tables(study, tmp_path)[2]["means"]
+    found = {(of["mode"], of["over"]): of["estimate"] for of in means if of["metric"] == "excess"}
+    middle = (study.config["repeats"] - 1) / 2
+    assert found == pytest.approx(
+        {
+            ("after-dynamo", "eager"): 5 + middle,
+            ("after-aot", "eager"): 25 + 2 * middle,
+            ("after-aot", "after-dynamo"): 20 + middle,
+            ("compile", "eager"): 21 + 3 * middle,
+            ("compile", "after-aot"): -4 + middle,
+        },
+        rel=1e-5,
+    )
+
+
 def test_a_cell_that_lacks_a_repeat_is_in_no_mean_over_cells(study, tmp_path):
     def change(job, entry):
         entry["samples"]["host"] = {"unit": "us", "values": [float(job.cell.size)] * 5, "flags": [""] * 5}

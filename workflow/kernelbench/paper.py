@@ -12,6 +12,7 @@ import typst
 
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
+from kernelbench.numbers import across
 from kernelbench.study import KINDS, kind
 
 # Keeps a number with its unit, and an interval in one piece.
@@ -34,15 +35,18 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
         rendered = template.render(
             machines=_named(shown),
             # Those that earlier work is compared with: whose cells are not again those of another.
-            studies=_named([m for m in machines if kind(m["study"]) in ("machine", "topic")]),
+            studies=_named([m for m in machines if kind(m["study"]) in ("machine", "kernels", "topic")]),
             start_studies=_named(by_kind["start"]),
             protocol_studies=_named(by_kind["protocol"]),
-            kernel_studies=_named(by_kind["kernels"]),
+            kernel_studies=[
+                {**k, "elsewhere": across.elsewhere(k, by_kind["machine"], published["mode"])}
+                for k in _named(by_kind["kernels"])
+            ],
             topics=[
                 {
                     **topic,
                     "name": f"{topic['title']} (study `{topic['label']}`)",
-                    "beyond": _beyond(topic, by_kind["machine"]),
+                    "beyond": across.beyond(topic, by_kind["machine"]),
                 }
                 for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
             ],
@@ -92,21 +96,6 @@ def typeset(text: Path, defaults: Path, output: Path) -> None:
         typst.compile(source, output=output, root=ROOT, ignore_system_fonts=True)
     except typst.TypstError as error:
         raise InputError(f"{source}: typst: {str(error).splitlines()[0]}") from None
-
-
-def _beyond(topic: dict, machines: list[dict]) -> dict:
-    """Return the topic's answers without the ops that its machine's own study, at more sizes, has one for."""
-    own = set(topic["ops"])
-    for machine in machines:
-        there = {(op["op"], op["dtype"]) for op in machine["ops"].values()}
-        again = {label for label, op in topic["ops"].items() if (op["op"], op["dtype"]) in there}
-        if machine["title"] == topic["title"]:
-            own -= again
-    found = {}
-    for mode, answer in topic["answers"].items():
-        kept = {kind: [label for label in answer[kind] if label in own] for kind in ("tested", "free", "undecided")}
-        found[mode] = {**kept, "few": answer["few"], "at": answer["at"]}
-    return found
 
 
 def _named(machines: list[dict]) -> list[dict]:

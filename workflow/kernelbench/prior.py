@@ -18,7 +18,8 @@ With `times`, rows of speedups tell the times that they are of, too, and how lon
 
 The claim *holds* where all rows are as expected (with `any`, one of them), *holds in part* where some are or agree in
 part, *does not hold* where none is and one is decided otherwise, is *open* where all are (with `any`, where one is and
-none holds), and *not tested* where there is no row.
+none holds), and *not tested* where there is no row. With `most` it holds where more than half of the rows are as
+expected, does not hold where half of them or more are decided otherwise, and is open else.
 """
 
 from pathlib import Path
@@ -70,18 +71,21 @@ def judged(claims: list[dict], document: dict) -> dict[str, dict]:
         device = "cuda" if document["environment"]["gpu"] else "cpu"
         here = claim.get("device", device) == device and "rule" in claim
         rows = _rows(claim["rule"], document) if here else []
-        verdict = _verdict([row["agrees"] for row in rows], "any" in claim.get("rule", {}))
+        verdict = _verdict([row["agrees"] for row in rows], claim.get("rule", {}))
         unsupported = _unsupported(claim["rule"], document) if here and not rows else []
         found[claim["id"]] = {"verdict": verdict, "rows": rows, "unsupported": unsupported}
     return found
 
 
-def _verdict(agrees: list[bool | str | None], one_is_enough: bool) -> str:
-    if any(agrees):
-        return HOLDS if all(row is True for row in agrees) or (one_is_enough and True in agrees) else PART
+def _verdict(agrees: list[bool | str | None], rule: dict) -> str:
     if not agrees:
         return UNTESTED
-    return OPEN if all(row is None for row in agrees) or (one_is_enough and None in agrees) else FAILS
+    if "most" in rule:
+        yes, no = (2 * agrees.count(answer) for answer in (True, False))
+        return HOLDS if yes > len(agrees) else FAILS if no >= len(agrees) else OPEN
+    if any(agrees):
+        return HOLDS if all(row is True for row in agrees) or ("any" in rule and True in agrees) else PART
+    return OPEN if all(row is None for row in agrees) or ("any" in rule and None in agrees) else FAILS
 
 
 def _rows(rule: dict, document: dict) -> list[dict]:

@@ -9,7 +9,7 @@ from kernelbench.statistics import t_quantile
 from kernelbench.study import CONTROL, TWIN
 from kernelbench.words import ALL, EXACT_NOTE, FLOOR_FACTOR
 
-# So many times as long as at the sizes beside it is nothing that the size explains: twice to four times is.
+# So many times less of the limit than at the sizes beside it is nothing that the size explains.
 ANOMALY = 4
 # A floor this many times the one below it is another one: those of one host are within a few percent.
 FLOOR_APART = 1.2
@@ -111,20 +111,22 @@ def _unsteady(spreads: dict) -> dict:
 
 
 def anomalies(ops: dict, modes: dict) -> list[dict]:
-    """Return {label, mode, size, time (µs), times} where a library takes many times as long as at both sizes beside it.
+    """Return {label, mode, size, time, share, beside, last} where a library falls far behind what it reaches elsewhere.
 
-    times: how many times as long as at the slower of the two, by device time; ANOMALY at least.
+    share: of the limit (`roofline`); beside: the lower share of the sizes next to it, of the last size that before it;
+    ANOMALY times as much at least. time: device time in µs. The smallest size fills no GPU and is left out.
     """
     found = []
     for label, op in ops.items():
         for mode in (mode for mode, entry in modes.items() if entry["runner"] == "library"):
-            taken = op["estimates"].get(mode, {}).get("device", {})
-            sizes = [size for size in op["sizes"] if size in taken and taken[size]["estimate"]]
-            times = [taken[size]["estimate"] for size in sizes]
-            for before, here, after, size in zip(times, times[1:], times[2:], sizes[1:], strict=False):
-                if here >= ANOMALY * max(before, after):
-                    own = {"time": here, "times": here / max(before, after)}
-                    found.append({"label": label, "mode": mode, "size": size, **own})
+            own = op["estimates"].get(mode, {})
+            shares = {size: own.get("roofline", {}).get(size, {}).get("estimate") for size in op["sizes"]}
+            sizes = [size for size, share in shares.items() if share]
+            for before, size, after in zip(sizes, sizes[1:], [*sizes[2:], None], strict=False):
+                beside = min(shares[other] for other in (before, after) if other)
+                if beside >= ANOMALY * shares[size]:
+                    of = {"time": own["device"][size]["estimate"], "share": shares[size], "beside": beside}
+                    found.append({"label": label, "mode": mode, "size": size, **of, "last": after is None})
     return found
 
 

@@ -1,6 +1,9 @@
 """What it costs: the jobs, a first call and when it has paid for itself, the host's part of each call."""
 
+from itertools import pairwise
+
 from kernelbench.numbers.select import TIMES, label_of, spread
+from kernelbench.study import layers as study_layers
 from kernelbench.words import ALL, CLOCKS, UNEXPLAINED
 
 
@@ -27,37 +30,40 @@ def costs(document: dict) -> dict:
     return {"modes": modes, "minutes": minutes} if modes else {}
 
 
-def layers(study: dict, ops: dict, baseline: str, compiled: str) -> list[dict]:
-    """Return what each layer of the compiler adds to a call on the host: {from, to, added, ...} step by step.
+def layers(study: dict, ops: dict, means: dict) -> list[dict]:
+    """Return what each layer of the compiler adds to a call on the host: {from, to, added, low, high} step by step.
 
-    The steps are from the baseline over modes of torch.compile that stop after Dynamo (backend eager) and after
-    AOTAutograd (aot_eager) to the whole of it, over the cells that have all. added: {cells, median, low, high} in µs of
-    the one over the other, cell by cell. Empty without such modes.
+    The steps are those of study.layers. added: the row of `means`, in µs; low, high: the least and the greatest cell's.
+    Empty without such modes.
     """
-    stops = {}
-    for mode, entry in study["modes"].items():
-        if set(entry) <= {"runner", "backend", "only"} and entry.get("backend") in ("eager", "aot_eager"):
-            stops[entry["backend"]] = mode
-    order = [baseline, stops.get("eager"), stops.get("aot_eager"), compiled]
-    cells = {}
-    for label, op in ops.items():
+    steps, found = study_layers(study), []
+    for before, after in pairwise(steps):
+        if (after, before) in means.get("excess", {}):
+            more = longer(ops, after, before)
+            found.append({"from": before, "to": after, "added": means["excess"][after, before], **ends(more)})
+    return found
+
+
+def longer(ops: dict, mode: str, other: str) -> list[float]:
+    """Return by how many µs the call of one mode keeps the host longer than that of another, cell by cell."""
+    found = []
+    for op in ops.values():
         for size in op["sizes"]:
-            times = [op["estimates"].get(mode, {}).get("host", {}).get(size, {}).get("estimate") for mode in order]
+            times = [op["estimates"].get(of, {}).get("host", {}).get(size, {}).get("estimate") for of in (mode, other)]
             if None not in times:
-                cells[label, size] = times
-    steps = zip(range(3), order, order[1:], strict=False)
-    return [
-        {"from": before, "to": after, "added": spread(times[i + 1] - times[i] for times in cells.values())}
-        for i, before, after in steps
-        if cells
-    ]
+                found.append(times[0] - times[1])
+    return found
+
+
+def ends(values: list[float]) -> dict:
+    return {"low": min(values), "high": max(values)}
 
 
 def means(document: dict) -> dict:
-    """Return by metric and mode the row of summary.json that has a mean over the cells with its interval."""
+    """Return by metric and mode, of excess by (mode, over), the rows of summary.json with a mean over the cells."""
     found = {}
     for row in document["means"]:
-        found.setdefault(row["metric"], {})[row["mode"]] = row
+        found.setdefault(row["metric"], {})[(row["mode"], row["over"]) if row["over"] else row["mode"]] = row
     return found
 
 
@@ -154,9 +160,9 @@ def host(ops: dict, means: dict, baseline: str) -> dict:
             "shorter": [-more[cell] for cell in more if cell[1] in _sooner(ops[cell[0]], mode)],
             "longer": sum(whole[cell] is not None and own[cell] > whole[cell] for cell in more),
         }
-        if mode in means.get("excess", {}):
-            ends = {"low": min(more.values()), "high": max(more.values())}
-            found[mode]["excess"] = {"mean": means["excess"][mode], "cells": len(more), **ends}
+        if (mode, baseline) in means.get("excess", {}):
+            mean = means["excess"][mode, baseline]
+            found[mode]["excess"] = {"mean": mean, "cells": len(more), **ends(list(more.values()))}
     return found
 
 

@@ -3,7 +3,8 @@
 import math
 from collections import Counter
 
-from kernelbench.numbers.select import TIMES, VERDICTS, is_flagged, label_of, speedups, spread
+from kernelbench.numbers.costs import ends, longer
+from kernelbench.numbers.select import TIMES, VERDICTS, is_flagged, label_of, speedups
 from kernelbench.statistics import EQUIVALENT_MIN_N
 from kernelbench.words import ALL, MEASURED
 
@@ -38,12 +39,12 @@ def by_timer(document: dict, baseline: str) -> dict:
     return {timer: rows for timer, rows in found.items() if rows}
 
 
-def beside(document: dict, compiled: str, metrics: list[str]) -> dict:
+def beside(document: dict, ops: dict, means: dict, compiled: str, metrics: list[str]) -> dict:
     """Return by mode of torch.compile how it stands to `compiled`: {metric: as in `overall`, causes, kernels, held}.
 
     causes: by metric what the differences come about by, in how many cells; kernels: the evidence of the cell that is
     slowest beside `compiled` in the first metric, None where that is put down to no kernel; held: of a mode that is
-    slower by latency alone how much longer its calls keep the host, {cells, median, low, high} in µs cell by cell.
+    slower by latency alone how much longer its calls keep the host, {mean (a row of `means`), low, high} in µs.
     """
     modes = document["study"]["modes"]
     found = {mode: {} for mode, entry in modes.items() if entry["runner"] == "compile" and mode != compiled}
@@ -60,17 +61,9 @@ def beside(document: dict, compiled: str, metrics: list[str]) -> dict:
         own["kernels"] = evident[0] if evident and worst["verdict"] == "slower" else None
         device, latency = (own.get(metric, {}) for metric in TIMES)
         alone = device and not (device["faster"] or device["slower"]) and latency and latency["slower"]
-        own["held"] = spread(_longer(document, mode, compiled)) if alone else None
+        mean = means.get("excess", {}).get((mode, compiled)) if alone else None
+        own["held"] = {"mean": mean, **ends(longer(ops, mode, compiled))} if mean else None
     return {mode: own for mode, own in found.items() if metrics[0] in own}
-
-
-def _longer(document: dict, mode: str, other: str) -> list[float]:
-    """Return by how many µs the call of one mode keeps the host longer than that of another, cell by cell."""
-    times = {mode: {}, other: {}}
-    for row in document["summary"]:
-        if row["metric"] == "host" and row["mode"] in times and row["estimate"] is not None:
-            times[row["mode"]][row["op"], row["dtype"], row["size"]] = row["estimate"]
-    return [time - times[other][cell] for cell, time in times[mode].items() if cell in times[other]]
 
 
 def runners(document: dict, compiled: str, metrics: list[str]) -> dict:
@@ -183,7 +176,8 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     partial: neither holds at each size because one has no verdict; open: none of these. free: a gain by each metric;
     undecided: those that are neither free nor, by any metric, a loss, dependent on the size or the same. few: that
     nothing is shown slower in so few repeats is no sign that nothing is, and no op is called free. at: by op the sizes
-    that the mode was tested at, where they are one or fewer than the op's.
+    that the mode was tested at, where they are one or fewer than the op's; once: by op that is not free the sizes that
+    are faster by each metric, where there are several.
     """
     few = repeats < EQUIVALENT_MIN_N
     kinds = ("gain", "loss", "depends", "same", "partial", "open")
@@ -199,7 +193,15 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     lost = {label for by in found.values() for kind in ("loss", "depends", "same") for label in by[kind]}
     undecided = [label for label in tested if label not in free and label not in lost]
     at = {label: sizes for label in tested if (sizes := _part(ops[label], mode))}
-    return {"by": found, "tested": tested, "free": free, "open": still, "undecided": undecided, "few": few, "at": at}
+    rest = [label for label in tested if not few and label not in free and len(at.get(label, [])) != 1]
+    once = {label: sizes for label in rest if (sizes := _faster(ops[label], mode, metrics))}
+    kinds = {"tested": tested, "free": free, "open": still, "undecided": undecided}
+    return {"by": found, **kinds, "few": few, "at": at, "once": once}
+
+
+def _faster(op: dict, mode: str, metrics: list[str]) -> list[str]:
+    rows = [op["modes"][mode].get(metric, {"faster": []})["faster"] for metric in metrics]
+    return [size for size in op["sizes"] if all(size in row for row in rows)]
 
 
 def _part(op: dict, mode: str) -> list[str]:
