@@ -29,7 +29,8 @@ def speedups(document: dict):
     pairs = [panels[start : start + 2] for start in range(0, len(panels), 2)]
     heights = [max(len(lines[panel]) for panel in pair) for pair in pairs]
     # A larger study is drawn denser, never taller than a page.
-    height = sum(heights) * (0.05 + 0.045 * len(modes)) + 0.24 * len(pairs) + 0.9
+    room = sum(heights) * len(modes)
+    height = room * min(0.08, max(0.045, 4.5 / room)) + 0.05 * sum(heights) + 0.24 * len(pairs) + 0.9
     figure, axes = parts.grid(WIDE, min(9.0, height), len(pairs), 2, sharex=True, height_ratios=heights)
     for axis, place in zip(axes.flat, range(2 * len(pairs)), strict=True):
         if place >= len(panels) or not lines[panels[place]]:
@@ -40,7 +41,7 @@ def speedups(document: dict):
         axis.set_ylim(heights[place // 2] - 0.5, -0.5)
     numbers = [list(line.values()) for panel in panels for line in lines[panel].values()]
     parts.log_axis(axes.flat, "x", [*parts.ends([dict(enumerate(numbers))]), 1], least=1.6)
-    _forest_frame(figure, axes, data, modes)
+    _forest_frame(figure, axes, data, modes, any(ALL in of for of in lines.values()))
     return figure
 
 
@@ -84,7 +85,7 @@ def _deltas(data: Data) -> dict[str, float]:
     return {metric: found[metric] for metric in data.metrics if metric in found}
 
 
-def _forest_frame(figure, axes, data: Data, modes: list[str]) -> None:
+def _forest_frame(figure, axes, data: Data, modes: list[str], means: bool) -> None:
     """Add what all panels share: titles, labels, legend, and the note on what has no numbers."""
     if len(data.metrics) == 2:
         for axis, metric in zip(axes[0], data.metrics, strict=True):
@@ -98,7 +99,7 @@ def _forest_frame(figure, axes, data: Data, modes: list[str]) -> None:
     dot = {"color": GREY, "marker": "o", "mew": 0.6}
     keys = [
         *parts.mode_keys(data, modes),
-        parts.key("mean over the sizes", color=GREY, marker=MEAN),
+        *([parts.key("mean over the sizes", color=GREY, marker=MEAN)] if means else []),
         parts.key("filled: faster or slower", **dot),
         parts.key("hollow: equivalent or inconclusive", **dot, markerfacecolor="white"),
         parts.key(f"±δ: {', '.join(margins)}", color=BAND, marker="s", markersize=6),
