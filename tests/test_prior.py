@@ -247,3 +247,11 @@ def test_what_jobs_say_of_their_compilation():
     assert (found["graphs"], found["kernels"], found["launched"]) == (1, 1, 3.0)
     assert (found["hits"], found["misses"], found["seconds"]) == (0, 1, {"dynamo": 2.0})
     assert found["series"] == [point | {"first_call": 2.0}]
+
+
+def test_what_is_answered_of_graphs_and_their_breaks_is_so_in_every_recorded_compilation():
+    """Two answers say it in words: one graph with fullgraph=True, and no break in any program."""
+    found = [json.loads(path.read_text()) for path in (ROOT / "results" / "recorded").glob("*/summary.json")]
+    compiled = [row for each in found for row in each["compilation"] if "graph_breaks" in row]
+    assert {row["graph_breaks"] for row in compiled} == {0}
+    assert {row["graphs"] for row in compiled if row["mode"] == "compile-fullgraph"} == {1}
