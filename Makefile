@@ -32,7 +32,7 @@ test: setup
 	$(IN_VENV) ruff format --check
 	$(IN_VENV) snakefmt --check Snakefile workflow/rules
 	$(IN_VENV) snakemake --lint
-	$(IN_VENV) pytest -n 2 --dist loadfile
+	$(IN_VENV) pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Measurements under results/ and Snakemake's notes on them (.snakemake) cost GPU hours and stay.
 # .venv and not $(VENV): an environment of another place is not this Makefile's to delete.

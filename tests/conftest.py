@@ -18,3 +18,8 @@ if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
     with contextlib.suppress(ImportError):
         import triton.language  # noqa: F401
     del os.environ["TRITON_INTERPRET"]
+
+
+def pytest_collection_modifyitems(items):
+    """Put the files whose tests mostly wait for other processes first, so that none is left to wait for at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
