@@ -346,6 +346,11 @@ def test_a_begun_repeat_whose_gpu_is_not_here_is_refused(gpus):
     with pytest.raises(InputError) as refused:
         lanes.Lanes(gpus, 3).of(1)
     said = str(refused.value)
+    begin(gpus, 2, "GPU-c", 1)
+    with pytest.raises(
+        InputError, match=r"repeat 2 was begun on GPU-c, GPU 3 of \d here, .*gpu=1 is not allowed; allowed: 3 to"
+    ):
+        lanes.Lanes(gpus, 1).of(2)
     assert said.startswith("repeat 1 was begun on GPU-z, which is not here") and "\n" not in said
     assert "rm results/h200/records/*/*/*/*/1.json" in said
     begin(gpus, 1, "GPU-z", 3)  # All of it is there: nothing is left to be measured elsewhere.

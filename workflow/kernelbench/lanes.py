@@ -108,6 +108,11 @@ class Lanes:
         begun = _gpu_of(there[0]) if there else None
         if begun in self.gpus:
             return self.gpus.index(begun)
+        if begun and len(there) < len(paths) and begun in (shown := visible(self.study.device)):
+            raise InputError(
+                f"repeat {repeat} was begun on {begun}, GPU {shown.index(begun) + 1} of {len(shown)} here, and "
+                f"--resources gpu={self.count} is not allowed; allowed: {shown.index(begun) + 1} to {len(shown)}"
+            )
         if begun and len(there) < len(paths):
             raise InputError(
                 f"repeat {repeat} was begun on {begun}, which is not here; its pairs must not mix GPUs: measure it "
