@@ -90,6 +90,16 @@ def test_an_interval_that_promises_too_much_says_no_only_if_a_wider_one_does(exp
     assert verdict(RULE | expected, found) == wanted
 
 
+@pytest.mark.parametrize("expected", [{"above": 1.5}, {"published": 2.0}, {"within": 0.1}, {"speedup": "faster"}])
+@pytest.mark.parametrize(
+    ("size", "lacking"), [("1", {"verdict": ""}), ("all", {"reason": "not measured at 4, 5: over the other 2 sizes"})]
+)
+def test_a_row_without_a_verdict_or_a_mean_over_some_of_the_sizes_is_open(size, lacking, expected):
+    found = document((size, *FASTER))
+    found["speedups"][0].update(lacking)
+    assert verdict(RULE | {"size": size} | expected, found) == "open"
+
+
 @pytest.mark.parametrize(
     ("reason", "flagged"), [("", False), ("far off: 2 of 10 repeats", True), ("two peaks: 5", True)]
 )
@@ -184,14 +194,14 @@ def test_every_work_has_claims_and_every_claim_can_be_tested_by_some_study():
     for claim in published["claims"]:
         if "rule" not in claim:
             continue
-        rule = {key: prior._values(value) for key, value in claim["rule"].items() if key in prior.COUNTED}
+        rule = {key: prior.values(value) for key, value in claim["rule"].items() if key in prior.COUNTED}
         raw = [yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))]
         raw += [
             yaml.safe_load(path.read_text(encoding="utf-8")) for path in (ROOT / "workflow" / "studies").glob("*.yaml")
         ]
         layers = [*raw, *(study["presets"]["cpu"] for study in raw if "presets" in study)]
         ops, modes = ({name for layer in layers for name in layer.get(key, {})} for key in ("ops", "modes"))
-        others = set(prior._values(claim["rule"].get("count", {}).get("fewer_than", rule["mode"])))
+        others = set(prior.values(claim["rule"].get("count", {}).get("fewer_than", rule["mode"])))
         assert set(rule["op"]) - {prior.EACH} <= ops and {*rule["mode"], *others} <= modes, claim["id"]
 
 
@@ -204,6 +214,21 @@ def test_every_work_has_claims_and_every_claim_can_be_tested_by_some_study():
             "claim: .fastr. is not allowed .did you mean faster",
         ),
         ("mode: compile\n", "mode: compile\nmode: jit\n", "mode is given twice; allowed: each key once"),
+        ("\nmode: compile\n", "\nmode: complie\n", "yaml: mode: complie is not known .did you mean compile"),
+        (
+            "metric: [device, latency]",
+            "metric: [devcie]",
+            "t4-layer-norm: rule.metric: devcie is not known .did you mean",
+        ),
+        ("size: all", "size: al", "t4-layer-norm: rule.size: al is not known .did you mean all"),
+        ("baseline: eager\n      metric", "baseline: egaer\n      metric", "rule.baseline: egaer is not known"),
+        (
+            "op: attention",
+            "op: [each, attention]",
+            "t4-attention: rule.op: each is not allowed beside others; allowed:",
+        ),
+        ("published: 0.39", "published: 1", "published: 1 is not allowed; allowed: a number above 0 but 1"),
+        ("mean: 2.12", "mean: two", "mean: .two. is not allowed; allowed: a number above 0"),
     ],
 )
 def test_what_would_be_judged_by_mistake_is_refused(tmp_path, old, new, line):
@@ -211,6 +236,14 @@ def test_what_would_be_judged_by_mistake_is_refused(tmp_path, old, new, line):
     (tmp_path / "published.yaml").write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(InputError, match=line):
         prior.load(tmp_path / "published.yaml")
+
+
+def test_a_rule_may_name_what_the_study_at_hand_has(tmp_path):
+    text = PUBLISHED.read_text(encoding="utf-8").replace("op: attention", "op: silu", 1)
+    (tmp_path / "published.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"rule\.op: silu is not known"):
+        prior.load(tmp_path / "published.yaml")
+    assert prior.load(tmp_path / "published.yaml", {"ops": {"silu": {"sizes": [4]}}})
 
 
 def test_a_claim_of_a_work_that_is_not_there_is_refused(tmp_path):

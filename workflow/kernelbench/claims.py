@@ -19,8 +19,8 @@ import yaml
 from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.harness.provenance import ROOT
-from kernelbench.study import RECORDED, refuse_duplicates, require_known, validate
-from kernelbench.words import ALL, MEASURED
+from kernelbench.names import known
+from kernelbench.study import refuse_duplicates, require_known, validate
 
 SCHEMA = ROOT / "workflow" / "schemas" / "claims.schema.yaml"
 KEY = ("op", "dtype", "size", "mode", "baseline", "metric")
@@ -40,32 +40,24 @@ class Outcome:
     deciding: list[str]
 
 
-def load(path: Path) -> list[dict]:
-    """Return the claims of the YAML file at `path`; raise InputError for the first thing that is wrong in it."""
+def load(path: Path, *studies: dict) -> list[dict]:
+    """Return the claims of the YAML file at `path`; raise InputError for the first thing that is wrong in it.
+
+    A rule may name what `studies` have, besides the recorded ones and those of the repository.
+    """
     refuse_duplicates([path])
     claims = yaml.safe_load(path.read_text(encoding="utf-8"))
     validate(claims, SCHEMA, path.name)
-    ids, names = [claim["id"] for claim in claims], _names()
+    ids, names = [claim["id"] for claim in claims], known(*studies)
     for claim in claims:
         what = f"{path.name}: {claim['id']}"
         if ids.count(claim["id"]) > 1:
             raise InputError(f"{what}: is given twice; allowed: each id once")
         require_known(f"{what}: figure", claim["figure"], [*FIGURES, *SECTIONS])
-        for key, known in names.items():
-            for name in _values(claim["rule"].get(key, [])):
-                require_known(f"{what}: rule.{key}", name, known)
+        for key, allowed in names.items():
+            for name in values(claim["rule"].get(key, [])):
+                require_known(f"{what}: rule.{key}", name, allowed)
     return claims
-
-
-def _names() -> dict[str, list[str]]:
-    """Return what the recorded studies have of each key of a rule: what else it names would select nothing."""
-    studies = [yaml.safe_load(study.read_text(encoding="utf-8")) for study in sorted(RECORDED.glob("*/study.yaml"))]
-    entries = [entry for study in studies for entry in study["ops"].values()]
-    modes = [mode for study in studies for mode in study["modes"]]
-    dtypes = [dtype for entry in (*studies, *entries) for dtype in entry.get("dtypes", ())]
-    names = {"op": [op for study in studies for op in study["ops"]], "dtype": dtypes, "mode": modes, "baseline": modes}
-    names["size"] = [str(size) for entry in entries for size in entry["sizes"]] + [ALL]
-    return {key: list(dict.fromkeys(found)) for key, found in names.items()} | {"metric": list(MEASURED)}
 
 
 def selected(rule: dict, study: dict) -> list[tuple]:
@@ -75,10 +67,10 @@ def selected(rule: dict, study: dict) -> list[tuple]:
     """
     return [
         (op, dtype, size, *others)
-        for op in _values(rule["op"])
-        for dtype in _values(rule["dtype"])
+        for op in values(rule["op"])
+        for dtype in values(rule["dtype"])
         for size in _sizes(rule, op, study)
-        for others in product(*(_values(rule[key]) for key in ("mode", "baseline", "metric")))
+        for others in product(*(values(rule[key]) for key in ("mode", "baseline", "metric")))
     ]
 
 
@@ -87,7 +79,7 @@ def evaluate(rule: dict, speedups: list[dict], study: dict) -> Outcome:
     verdicts = {tuple(row[key] for key in KEY): row["verdict"] for row in speedups}
     rows = {key: verdicts.get(key, "") for key in selected(rule, study)}
     word = next(word for word in ("every", "some", "none") if word in rule)
-    wanted = _values(rule[word])
+    wanted = values(rule[word])
     hits = [key for key, verdict in rows.items() if verdict in wanted]
     others = [key for key, verdict in rows.items() if verdict in DECIDED and verdict not in wanted]
     untested = [key for key, verdict in rows.items() if not verdict]
@@ -108,11 +100,11 @@ def evaluated(claims: list[dict], document: dict) -> list[dict]:
     return [{**claim, **asdict(outcome)} for claim, outcome in zip(claims, found, strict=True)]
 
 
-def _values(given) -> list[str]:
+def values(given) -> list[str]:
     return [str(value) for value in (given if isinstance(given, list) else [given])]
 
 
 def _sizes(rule: dict, op: str, study: dict) -> list[str]:
     if "size" in rule:
-        return _values(rule["size"])
-    return _values(study["ops"][op]["sizes"]) if op in study["ops"] else [""]
+        return values(rule["size"])
+    return values(study["ops"][op]["sizes"]) if op in study["ops"] else [""]

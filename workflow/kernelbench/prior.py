@@ -26,11 +26,13 @@ from pathlib import Path
 
 import yaml
 
+from kernelbench.claims import DECIDED, values
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
+from kernelbench.names import known
 from kernelbench.statistics import FAR
-from kernelbench.study import refuse_duplicates, validate
-from kernelbench.words import ALL, FAR_NOTE, PEAKS_NOTE
+from kernelbench.study import refuse_duplicates, require_known, validate
+from kernelbench.words import ALL, FAR_NOTE, LACKING_NOTE, PEAKS_NOTE
 
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
@@ -38,12 +40,14 @@ CELL = ("op", "dtype", "size")
 COUNTED = (*CELL, "mode")
 PAID = (*COUNTED, "metric")
 HOLDS, PART, FAILS, OPEN, UNTESTED = "holds", "holds in part", "does not hold", "open", "not tested"
-DECIDED = ("faster", "slower", "equivalent")
 EACH = "each"
 
 
-def load(path: Path) -> dict:
-    """Return the YAML file of published figures at `path`; raise InputError for the first thing wrong with it."""
+def load(path: Path, *studies: dict) -> dict:
+    """Return the YAML file of published figures at `path`; raise InputError for the first thing wrong with it.
+
+    A rule may name what `studies` have, besides the recorded ones and those of the repository.
+    """
     refuse_duplicates([path])
     published = yaml.safe_load(path.read_text(encoding="utf-8"))
     validate(published, SCHEMA, path.name)
@@ -51,11 +55,28 @@ def load(path: Path) -> dict:
     for name in ids:
         if ids.count(name) > 1:
             raise InputError(f"{path.name}: claims: {name} is given twice; allowed: each id once")
+    _require_names(published, path.name, known(*studies))
     works = [work["id"] for work in published["works"]]
     for claim in published["claims"]:
         if claim["work"] not in works:
             raise InputError(f"{path.name}: {claim['id']}: work: {claim['work']} is not known; allowed: {works}")
     return published
+
+
+def _require_names(published: dict, name: str, allowed: dict[str, list[str]]) -> None:
+    """Raise InputError for a name that no study has: it would select nothing, and the claim be not tested."""
+    for key in ("mode", "baseline", "dtype"):
+        require_known(f"{name}: {key}", published[key], allowed[key])
+    for claim in published["claims"]:
+        rule, what = claim.get("rule", {}), f"{name}: {claim['id']}: rule"
+        for key in SPEEDUP:
+            given = values(rule.get(key, []))
+            if EACH in given and len(given) > 1:
+                raise InputError(f"{what}.{key}: {EACH} is not allowed beside others; allowed: {EACH} by itself")
+            for word in given if given != [EACH] else ():
+                require_known(f"{what}.{key}", word, [*allowed[key], EACH])
+        if "fewer_than" in rule.get("count", {}):
+            require_known(f"{what}.count.fewer_than", rule["count"]["fewer_than"], allowed["mode"])
 
 
 def judged(claims: list[dict], document: dict) -> dict[str, dict]:
@@ -106,16 +127,12 @@ def _unsupported(rule: dict, document: dict) -> list[str]:
 
 
 def _selected(rule: dict, names: tuple, table: list[dict]) -> list[dict]:
-    wanted = {name: _values(rule[name]) for name in names}
+    wanted = {name: values(rule[name]) for name in names}
     return [row for row in table if all(_selects(wanted[name], row[name]) for name in names)]
 
 
 def _selects(wanted: list[str], value: str) -> bool:
     return value in wanted or (wanted == [EACH] and value != ALL)
-
-
-def _values(given) -> list[str]:
-    return [str(value) for value in (given if isinstance(given, list) else [given])]
 
 
 def _counted(rule: dict, row: dict, document: dict) -> dict | None:
@@ -184,6 +201,9 @@ def _ms(time: dict) -> dict:
 
 
 def _agrees(rule: dict, row: dict, wider: float = 1) -> bool | str | None:
+    # Where a repeat is not ok there is no verdict; a mean over some of the sizes is another than what is asked for.
+    if not row["verdict"] or (row["size"] == ALL and LACKING_NOTE in row["reason"]):
+        return None
     if "speedup" in rule:
         return row["verdict"] == rule["speedup"] if row["verdict"] in DECIDED else None
     if row["ci_low"] is None:
@@ -203,4 +223,4 @@ def _agrees(rule: dict, row: dict, wider: float = 1) -> bool | str | None:
 
 def _label(row: dict, names: tuple, rule: dict) -> str:
     """Return what tells a row from the others that the rule selects."""
-    return " ".join(row[name] for name in names if len(_values(rule[name])) > 1 or rule[name] == EACH)
+    return " ".join(row[name] for name in names if len(values(rule[name])) > 1 or rule[name] == EACH)

@@ -20,10 +20,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     document = json.loads(arguments.document.read_text(encoding="utf-8"))
-    published = prior.load(arguments.published)
+    published = prior.load(arguments.published, document["study"])
     result = numbers(document, published, arguments.local)
     result["again"] = json.loads(arguments.again.read_text(encoding="utf-8")) if arguments.again else None
-    result["own_claims"] = evaluated(load(arguments.claims), document)
+    result["own_claims"] = evaluated(load(arguments.claims, document["study"]), document)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
