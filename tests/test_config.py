@@ -149,6 +149,18 @@ BAD = {
         {"modes.eager-control.runner": "compile"},
         "modes.eager-control: {'runner': 'compile'}",
     ),
+    "control without its twin": (
+        {"baselines": ["compile"], "modes.eager-control.only": {"softmax": [1024]}},
+        "modes.eager-control is not allowed without eager, which alone it is compared with; allowed: eager among",
+    ),
+    "control as a baseline": (
+        {"baselines": ["eager", "eager-control"]},
+        "baselines: eager-control is not allowed, as it is eager again; allowed: compile, ",
+    ),
+    "modes of an op without the baseline": (
+        {"ops.copy.modes": ["compile", "triton"]},
+        "ops.copy.modes: eager is missing, which all are compared with; allowed: one mode, or several with it",
+    ),
     "preset's only for an op that is not there": (
         {"presets.cpu.modes.jit.only": {"mpl": [4]}},
         "modes.jit.only: mpl is not known (did you mean mlp?)",

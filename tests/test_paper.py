@@ -798,6 +798,29 @@ def test_means_over_the_cells_are_told_with_their_intervals(whole):
     assert f"{means['eager', 'first_call', '']}&nbsp;s (" in section(text, "What the first call costs {")
 
 
+def test_a_mean_over_some_of_the_sizes_is_not_what_was_published(document):
+    assert numbers(document, PUBLISHED, False)["claims"]["softmax"]["verdict"] == "holds in part"
+    without(document, op="softmax", mode="compile", size="65536")
+    assert numbers(document, PUBLISHED, False)["claims"]["softmax"]["verdict"] == "not tested"
+
+
+def test_margins_of_equivalence_are_those_of_the_study(recorded, document):
+    def margins(text: str) -> str:
+        return re.search(r"δ is (.*)\.\n", text)[1].replace(f"{paper.NBSP}%", " %")
+
+    assert margins(render(recorded)) == "1 % for device time and 3 % for any other metric"
+    document["study"]["equivalence"] = {"device": 0.01, "first_call": 0.2, "default": 0.05}
+    assert margins(render(document)) == "1 % for device time, 20 % for the first call and 5 % for any other metric"
+
+
+def test_a_mode_without_the_first_timer_stands_in_the_table_of_timers(whole):
+    some = copy.deepcopy(whole)
+    for row in rows(some, mode="triton", metric="device"):
+        row["verdict"] = ""
+    (cells,) = table_rows(render(some).split("{#tbl-timers")[0].split("| Mode | Device time |")[-1], "| `triton` |")
+    assert cells[2] == "–" and "↑" in cells[3]
+
+
 def test_published_regression_by_latency_only_is_said_so(document):
     text = section(render(document), "The published figures {")
     assert "both by latency and not by device time" in text
@@ -1102,6 +1125,20 @@ def test_a_conclusion_that_turns_with_the_timer_is_counted(recorded, document):
 @pytest.fixture(scope="module")
 def protocol_study() -> dict:
     return summarize(RECORDED.parent / "h200-protocol")[2]
+
+
+@pytest.mark.parametrize("left", [["read", "none"], ["read", "write"], ["read"]])
+def test_only_what_was_done_to_the_cache_is_told(recorded, protocol_study, left):
+    some = copy.deepcopy(protocol_study)
+    gone = {m for m, entry in some["study"]["modes"].items() if entry.get("flush", "read") not in left}
+    for table in ("summary", "speedups", "causes", "compilation", "traces", "means"):
+        some[table] = [row for row in some[table] if not {row["mode"], row.get("baseline"), row.get("over")} & gone]
+    some["jobs"]["costs"] = {m: of for m, of in some["jobs"]["costs"].items() if m not in gone}
+    some["study"]["baselines"] = [m for m in some["study"]["baselines"] if m not in gone]
+    some["study"]["modes"] = {m: entry for m, entry in some["study"]["modes"].items() if m not in gone}
+    found = section(render(recorded, some), "What the protocol does {")
+    assert ("by writing one" in found) == ("write" in left) and ("left as it was (" in found) == ("none" in left)
+    assert "The other two give" not in found and ("The other gives" in found) == (len(left) == 2)
 
 
 def test_a_study_of_the_protocol_is_told_in_a_section_of_its_own(recorded, protocol_study):

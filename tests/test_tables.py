@@ -600,6 +600,18 @@ def test_a_cell_that_lacks_a_repeat_is_in_no_mean_over_cells(study, tmp_path):
     assert (found["compile", "excess"]["cells"], found["compile", "excess"]["estimate"]) == (1, 0)
 
 
+def test_a_metric_that_is_0_says_why_it_has_no_estimate(study, tmp_path):
+    def change(job, entry):
+        entry["samples"]["peak_memory"] = {"unit": "MiB", "values": [0.0], "flags": [""]}
+
+    write_records(study, tmp_path, change)
+    summary, speedups, _ = tables(study, tmp_path)
+    for table in (summary, speedups):
+        found = table[(table.metric == "peak_memory") & (table["mode"] == "compile") & (table["size"] == "512")]
+        assert set(found.status) == {"unsupported"} and set(found.reason) == {"it is 0, of which there is no ratio"}
+        assert (found.n == 0).all()
+
+
 def test_a_payback_that_the_verdict_does_not_bear_out_is_open(study, tmp_path):
     """Compile's calls take less in every repeat, but by so little that they are equivalent."""
 

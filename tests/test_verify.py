@@ -299,7 +299,7 @@ def test_a_difference_that_is_all_the_timers_is_told_apart(measured):
     assert told["floors"] == [3.0, 0.5] and told["launches"] == []
     assert told["metrics"]["device"]["contradicted"] > 0 == told["metrics"][LESS_FLOOR]["contradicted"]
     assert (told["repeats"], told["cells"], told["of"], told["differ"]) == (5, 4, 4, [])
-    assert told["claims"] == {"confirms": 1, "contradicts": 0, "cannot tell": 0}
+    assert told["claims"] == {"confirms": 1, "refutes again": 0, "contradicts": 0, "cannot tell": 0}
     for row in told["metrics"].values():
         assert row["figures"] == row["confirmed"] + row["contradicted"] + row["open"] >= row["covers"]
 
@@ -336,7 +336,7 @@ def test_claims_are_judged_by_what_was_measured_again(measured):
     judged = [
         (a_claim(size=[64, 128], every="faster"), part, ("holds", "holds", "confirms")),
         (a_claim(every="faster"), part, ("holds", "cannot tell", "cannot tell")),
-        (a_claim(every="slower"), part, ("does not hold", "does not hold", "confirms")),
+        (a_claim(every="slower"), part, ("does not hold", "does not hold", "refutes again")),
         (a_claim(some="faster"), slow, ("holds", "does not hold", "contradicts")),
         (a_claim(size="all", every="faster"), slow, ("holds", "does not hold", "contradicts")),
         # A mean over two of three sizes is another mean.

@@ -19,7 +19,7 @@ def findings(recorded: Data, again: Data, documents: list[dict], claims: list[di
     the start of the one to that of the other; metrics: by metric {figures, confirmed, contradicted, open, covers} as
     verify.compare counts them; floors, launches: medians of an empty pair of events and of the launch of an empty
     kernel in µs, recorded first, empty where a study does not say; differ: {op, dtype, size} of figures over the first
-    baseline that device times less their floor contradict; claims: how many it {confirms, contradicts, cannot tell}.
+    baseline that device times less their floor contradict; claims: how many by what follows, as verify.judge says.
     """
     figures = verify.compare(recorded, again)
     baseline = again.study["baselines"][0]
@@ -40,7 +40,7 @@ def findings(recorded: Data, again: Data, documents: list[dict], claims: list[di
         "floors": _medians(FLOOR, recorded, again),
         "launches": _medians(LAUNCH, recorded, again),
         "differ": differ.to_dict("records"),
-        "claims": {word: follows.count(word) for word in ("confirms", "contradicts", UNTOLD)},
+        "claims": {word: follows.count(word) for word in ("confirms", "refutes again", "contradicts", UNTOLD)},
     }
 
 

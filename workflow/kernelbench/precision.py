@@ -18,12 +18,12 @@ from kernelbench.errors import InputError
 from kernelbench.jobs import CELL
 from kernelbench.progress import duration
 from kernelbench.statistics import t_quantile
+from kernelbench.words import ALL
 
 # The half width that is asked for, relative.
 HALF_WIDTH = 0.01
 MOST_REPEATS = 1000
 KEY = [*CELL, "mode", "metric"]
-ALL = "all"
 # The variance of the median of m normal samples is this times theirs over m.
 MEDIAN_VARIANCE = math.pi / 2
 

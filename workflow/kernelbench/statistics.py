@@ -78,11 +78,6 @@ def _t(n: int) -> float:
     return float(t_quantile(n - 1))
 
 
-def speedup(baseline: np.ndarray, mode: np.ndarray) -> Interval:
-    """Return the speedup of a mode over a baseline: (repeats,) values each, in pairs that share a repeat."""
-    return interval(baseline - mode)
-
-
 @dataclass(frozen=True)
 class Peaks:
     """Repeats that fall into two groups: how many are in the lower and in the upper one, and the ratio between them."""

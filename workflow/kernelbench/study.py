@@ -329,17 +329,19 @@ def is_twin(study: dict, mode: str, other: str) -> bool:
 
 
 def kind(study: dict) -> str:
-    """Return what the mapping of a study is a study of, one of KINDS; "machine" is what none of the others is."""
+    """Return what the mapping of a study is a study of, one of KINDS; one without a name is of its machine."""
     modes = study["modes"]
     if study["machine"].endswith(f"-{AGAIN}"):
         return "again"
+    if not study.get("study"):
+        return "machine"
     if any(is_twin(study, mode, other) for mode in modes for other in study["baselines"]):
         return "start"
     if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
         return "protocol"
     if any("library" in entry for entry in modes.values()):
         return "kernels"
-    return "topic" if study.get("study") else "machine"
+    return "topic"
 
 
 def layers(study: dict) -> list[str]:
@@ -460,9 +462,14 @@ def _check_ops(config: dict) -> None:
 
 def _check_baselines(config: dict) -> None:
     """Raise InputError for a baseline that not all can be compared with, and an A/A arm that is another mode."""
-    whole = [mode for mode, entry in config["modes"].items() if not {"diagnoses", "only"} & set(entry)]
+    modes = config["modes"].items()
+    whole = [mode for mode, entry in modes if mode != CONTROL and not {"diagnoses", "only"} & set(entry)]
     for place, baseline in enumerate(config["baselines"]):
         entry = config["modes"][baseline]
+        if baseline == CONTROL:
+            raise InputError(
+                f"config: baselines: {CONTROL} is not allowed, as it is {TWIN} again; allowed: {', '.join(whole)}"
+            )
         if "diagnoses" in entry or (place == 0 and "only" in entry):
             raise InputError(
                 f"config: baselines: {baseline} is not allowed, as it "
@@ -475,6 +482,17 @@ def _check_baselines(config: dict) -> None:
     )
     if control and control != twin:
         raise InputError(f"config: modes.{CONTROL}: {control} is not allowed; allowed: what {TWIN} is, {twin}")
+    if control and TWIN not in config["baselines"]:
+        raise InputError(
+            f"config: modes.{CONTROL} is not allowed without {TWIN}, which alone it is compared with; "
+            f"allowed: {TWIN} among the baselines"
+        )
+    for op, entry in config["ops"].items():
+        if len(entry.get("modes", [])) > 1 and config["baselines"][0] not in entry["modes"]:
+            raise InputError(
+                f"config: ops.{op}.modes: {config['baselines'][0]} is missing, which all are compared with; "
+                f"allowed: one mode, or several with it"
+            )
 
 
 def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None:

@@ -29,6 +29,7 @@ from kernelbench.words import (
     EXACT_NOTE,
     FAR_NOTE,
     FLOOR_FACTOR,
+    LACKING_NOTE,
     LESS_FLOOR,
     MEASURED,
     PEAKS_NOTE,
@@ -70,7 +71,8 @@ class Data:
         key = ["op", "dtype", "size", "mode", "timer"]
         samples = samples[samples.timer.isin(MEASURED)]
         # statistics.repeat_value of each repeat; pandas' own median takes no call of Python for each.
-        logs = np.log(samples.groupby([*key, "repeat"], observed=True)["value"].median())
+        medians = samples.groupby([*key, "repeat"], observed=True)["value"].median()
+        logs = np.log(medians.where(medians > 0))
         self.within = self._within(samples, [*key, "repeat"])
         self.drift = _drift(samples[samples.timer.isin(DRIFTING)], [*key, "repeat"])
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
@@ -109,6 +111,8 @@ class Data:
         if status == "ok" and (*row, metric) not in self.logs:
             reason = self.no_graph.get(row) if metric == "graph" else None
             return "unsupported", reason if isinstance(reason, str) else OFF_STREAM
+        if status == "ok" and self.values(row, metric) is None:
+            return "unsupported", "it is 0, of which there is no ratio"
         return status, reason
 
     def delta(self, metric: str) -> float:
@@ -508,7 +512,7 @@ def _all_rows(data: Data, baseline: str, metric: str):
         status = max(statuses, key=STATUSES.index)
         reason = f"not ok at {', '.join(missing)}" if missing else ""
         if len(sizes) < len(every):
-            left = f"not measured at {', '.join(s for s in every if s not in sizes)}: over the other {len(sizes)} sizes"
+            left = f"{LACKING_NOTE} {', '.join(s for s in every if s not in sizes)}: over the other {len(sizes)} sizes"
             reason = "; ".join(filter(None, [reason, left]))
         yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, reason)
 

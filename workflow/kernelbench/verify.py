@@ -16,7 +16,7 @@ import pandas as pd
 from rich.table import Table
 
 from kernelbench import machine, statistics
-from kernelbench.claims import UNTOLD, Outcome, evaluate, selected
+from kernelbench.claims import FAILS, UNTOLD, Outcome, evaluate, selected
 from kernelbench.errors import InputError
 from kernelbench.jobs import CELL
 from kernelbench.progress import duration
@@ -226,7 +226,9 @@ def judge(claims: list[dict], recorded: dict, again: dict) -> list[tuple[str, Ou
 def _follows(old: str, new: str) -> str:
     if UNTOLD in (old, new):
         return UNTOLD
-    return "confirms" if old == new else "contradicts"
+    if old != new:
+        return "contradicts"
+    return "refutes again" if new == FAILS else "confirms"
 
 
 def _whole(study: dict, again: dict) -> list[dict]:

@@ -15,6 +15,7 @@ ALL = "all"
 # What the reasons of rows begin with.
 PEAKS_NOTE, FAR_NOTE = "two peaks", "far off"
 EXACT_NOTE = "the exact interval disagrees"
+LACKING_NOTE = "not measured at"
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
 # Causes: the same kernels at another clock, and none that was found.

@@ -76,7 +76,7 @@ def _ends(rows: list[dict]) -> dict | None:
 
 
 def flushes(document: dict) -> dict:
-    """Return {kinds, modes, rows}: device time by the way in which the L2 cache is emptied; empty without a choice.
+    """Return {kinds, modes, rows}: device time by the way in which the L2 cache is emptied; empty without two of them.
 
     kinds: the ways, read first; modes: the names of those that are read-flushed and have twins; rows: for each cell
     {label, size, times: {mode: {kind: estimate}}, speedups: {mode: {kind: speedup over the first of the modes}}}.
@@ -110,7 +110,8 @@ def flushes(document: dict) -> dict:
                 },
             }
         )
-    return {"kinds": kinds, "modes": list(twins), "rows": rows}
+    timed = [[time for time in by.values() if time and time["estimate"]] for r in rows for by in r["times"].values()]
+    return {"kinds": kinds, "modes": list(twins), "rows": rows} if any(len(by) > 1 for by in timed) else {}
 
 
 def traces(document: dict) -> list[dict]:

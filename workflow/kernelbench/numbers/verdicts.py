@@ -230,7 +230,8 @@ def claim(ops: dict, op: str, published: dict, metrics: list[str], baseline: str
     found = {}
     for metric in metrics if label and baseline == published["baseline"] else []:
         mode = ops[label]["modes"].get(published["mode"], {}).get(metric)
-        if mode and mode["all"] and mode["all"]["speedup"] is not None:
+        whole = mode and len(mode["sizes"]) == len(ops[label]["sizes"])  # A mean over some of the sizes is another.
+        if whole and mode["all"] and mode["all"]["speedup"] is not None:
             found[metric] = {**mode, "agrees": _agrees(published["ops"][op]["claim"], mode["all"])}
     judged = [ours["agrees"] for ours in found.values() if ours["agrees"] is not None]
     verdict = "not tested" if not judged else {len(judged): "holds", 0: "does not hold"}.get(sum(judged))
