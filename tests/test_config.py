@@ -157,10 +157,6 @@ BAD = {
         {"baselines": ["eager", "eager-control"]},
         "baselines: eager-control is not allowed, as it is eager again; allowed: compile, ",
     ),
-    "modes of an op without the baseline": (
-        {"ops.copy.modes": ["compile", "triton"]},
-        "ops.copy.modes: eager is missing, which all are compared with; allowed: one mode, or several with it",
-    ),
     "preset's only for an op that is not there": (
         {"presets.cpu.modes.jit.only": {"mpl": [4]}},
         "modes.jit.only: mpl is not known (did you mean mlp?)",

@@ -487,12 +487,6 @@ def _check_baselines(config: dict) -> None:
             f"config: modes.{CONTROL} is not allowed without {TWIN}, which alone it is compared with; "
             f"allowed: {TWIN} among the baselines"
         )
-    for op, entry in config["ops"].items():
-        if len(entry.get("modes", [])) > 1 and config["baselines"][0] not in entry["modes"]:
-            raise InputError(
-                f"config: ops.{op}.modes: {config['baselines'][0]} is missing, which all are compared with; "
-                f"allowed: one mode, or several with it"
-            )
 
 
 def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None:
