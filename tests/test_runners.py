@@ -158,7 +158,7 @@ def test_six_kernels_become_one(tmp_path):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("mode", ["eager", "compile", "jit"])
 def test_a_training_step_on_a_gpu_is_right(mode, tmp_path):
-    entry = by_hand("models", "gpt_training", "1", mode, tmp_path, "autocast-bfloat16")
+    entry = by_hand("training", "gpt_training", "1", mode, tmp_path, "autocast-bfloat16")
     assert entry["status"] == "ok", entry["reason"]
 
 
