@@ -1663,6 +1663,15 @@ def test_where_compiled_code_does_otherwise_on_other_inputs_is_told_wherever_we_
         and "Of the 10 sizes that both have, the verdict by latency turns round at `softmax_256mib`" in found
     )
     assert "- By latency, compiled code is faster in 17 of 28 cells," in found
+    here = copy.deepcopy(recorded)
+    for row in rows(here, **of, size="all", op={"softmax", "layer_norm"}):
+        row.update(speedup=0.5, ci_low=0.49, ci_high=0.51)
+    template = [machine(recorded), machine(here, local=True), machine(document)]
+    both = paper.render(ROOT / "paper" / "paper.md", template, PUBLISHED, COVERAGE, [])
+    abstract = both.split("# The question")[0]
+    assert told in abstract and "in place of 0.500 [0.490,\N{NO-BREAK SPACE}0.510] and 0.500" in abstract, (
+        "each its own"
+    )
     for row in rows(document, **of, size="all"):
         row["verdict"] = "slower"
     assert "goes the other way" not in render(recorded, document)

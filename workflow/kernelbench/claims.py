@@ -101,6 +101,7 @@ def evaluated(claims: list[dict], document: dict) -> list[dict]:
 
 
 def values(given) -> list[str]:
+    """Return what a rule gives for a key, one value or a list of them, as a list of texts."""
     return [str(value) for value in (given if isinstance(given, list) else [given])]
 
 

@@ -39,7 +39,8 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
             start_studies=_named(by_kind["start"]),
             protocol_studies=_named(by_kind["protocol"]),
             kernel_studies=[
-                {**k, "elsewhere": across.elsewhere(k, by_kind["machine"], published["mode"])}
+                # By the key of the machine: one that was measured here as well is another.
+                {**k, "elsewhere": {m["key"]: across.elsewhere(k, m, published["mode"]) for m in _named(shown)}}
                 for k in _named(by_kind["kernels"])
             ],
             topics=[

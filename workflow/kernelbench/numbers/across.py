@@ -16,8 +16,10 @@ def beyond(topic: dict, machines: list[dict]) -> dict:
     return found
 
 
-def elsewhere(study: dict, machines: list[dict], mode: str) -> dict:
+def elsewhere(study: dict, machine: dict, mode: str) -> dict:
     """Return by metric how `mode` compares with the baseline on a workload that the machine's own study has as well.
+
+    Empty where the study is of another machine.
 
     {means, both, turned}. means: [{label, other, here, there}] for each op of the study with the workload and dtype of
     an op `other` of the machine's, and with other parameters: the rows of the means over the sizes, which may be other
@@ -25,7 +27,7 @@ def elsewhere(study: dict, machines: list[dict], mode: str) -> dict:
     faster here, or the other way round.
     """
     found = {}
-    for label, op, other, there in _pairs(study, machines):
+    for label, op, other, there in _pairs(study, machine) if study["title"] == machine["title"] else ():
         for metric in study["metrics"]:
             rows = [of["modes"].get(mode, {}).get(metric, {"all": None}) for of in (op, there)]
             if all(row["all"] and row["all"]["speedup"] is not None for row in rows):
@@ -40,13 +42,12 @@ def elsewhere(study: dict, machines: list[dict], mode: str) -> dict:
     return found
 
 
-def _pairs(study: dict, machines: list[dict]):
+def _pairs(study: dict, machine: dict):
     for label, op in study["ops"].items():
-        for machine in (machine for machine in machines if machine["title"] == study["title"]):
-            for other, there in machine["ops"].items():
-                same = _workload(study, op) == _workload(machine, there) and op["dtype"] == there["dtype"]
-                if same and op["parameters"] != there["parameters"]:
-                    yield label, op, other, there
+        for other, there in machine["ops"].items():
+            same = _workload(study, op) == _workload(machine, there) and op["dtype"] == there["dtype"]
+            if same and op["parameters"] != there["parameters"]:
+                yield label, op, other, there
 
 
 def _workload(machine: dict, op: dict) -> str:

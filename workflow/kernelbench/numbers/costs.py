@@ -56,6 +56,7 @@ def longer(ops: dict, mode: str, other: str) -> list[float]:
 
 
 def ends(values: list[float]) -> dict:
+    """Return {low, high}, the least and the greatest of one value or more."""
     return {"low": min(values), "high": max(values)}
 
 
