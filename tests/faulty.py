@@ -8,6 +8,8 @@ import sys
 import time
 from dataclasses import dataclass
 
+import psutil
+
 from kernelbench.harness.workload import Workload, length
 
 # Two processes that nobody ends: a child in a session of its own, and a grandchild that is an orphan at once.
@@ -17,6 +19,9 @@ STRAYS = (["sleep", "1000"], ["sh", "-c", "setsid sleep 1001 &"])
 def _stray() -> None:
     if not hasattr(sys, "strayed"):  # Once in a process, however often it is called.
         sys.strayed = [subprocess.Popen(command, start_new_session=True) for command in STRAYS]
+        # Until then it is named as what starts it, and on a slow host the job is over by then.
+        while not any(process.info["cmdline"] == ["sleep", "1001"] for process in psutil.process_iter(["cmdline"])):
+            time.sleep(0.01)
 
 
 def _read_out_of_bounds(x) -> None:
