@@ -94,6 +94,7 @@ class Tally:
         self.began = now
         self.running: dict[int, Job] = {}
         self.statuses = Counter()
+        self.doubtful = 0
         self._left = Counter(kinds)
         self._done = Counter()
         self._spent = Counter()
@@ -104,14 +105,15 @@ class Tally:
         with self._lock:
             self.running[jobid] = job
 
-    def end(self, jobid: int, status: str, now: float) -> None:
-        """Note that a job ended: with its record's status, else with ok or failed."""
+    def end(self, jobid: int, status: str, now: float, doubtful: bool = False) -> None:
+        """Note that a job ended: with its record's status, else with ok or failed; doubtful: but not to be built on."""
         with self._lock:
             job = self.running.pop(jobid)
             self._left[job.kind] -= 1
             self._done[job.kind] += 1
             self._spent[job.kind] += now - job.started
             self.statuses[status] += 1
+            self.doubtful += doubtful
 
     @property
     def done(self) -> int:
@@ -143,6 +145,7 @@ class Tally:
             left = self.total - self.done
             failed = sum(count for status, count in self.statuses.items() if status not in EXPECTED)
             phrase = f"{self.done:,} of {self.total:,} jobs done, {left:,} left, {failed:,} failed"
+            phrase += f", {self.doubtful:,} in doubt" if self.doubtful else ""
             seconds = self.seconds_left(now) if left else None
         return phrase if seconds is None else f"{phrase}, ends {clock(seconds)} (in {duration(seconds)})"
 
@@ -240,10 +243,12 @@ class LogHandler(LogHandlerBase):
             self.note(f"{self.tally.summary(now)}; now {job.name}", now)
         elif event == LogEvent.JOB_FINISHED and record.job_id in self.tally.running:
             job = self.tally.running[record.job_id]
-            status, reason = _outcome(job.record)
-            self.tally.end(record.job_id, status, now)
+            status, reason, doubts = _outcome(job.record)
+            self.tally.end(record.job_id, status, now, doubtful=bool(doubts))
             if status not in EXPECTED:
                 self.fail(job, f"{status}: {reason}")
+            elif doubts:
+                self.fail(job, "; ".join(doubts), "yellow")
         elif event == LogEvent.JOB_ERROR and record.jobid in self.tally.running:
             job = self.tally.running[record.jobid]
             self.tally.end(record.jobid, "failed", now)
@@ -269,12 +274,12 @@ class LogHandler(LogHandlerBase):
             self.told = now
             self.say(f"{datetime.now():%H:%M:%S} {line}")
 
-    def fail(self, job: Job, what: str) -> None:
-        """Tell that a job failed, why, and where its log is."""
+    def fail(self, job: Job, what: str, style: str = "red") -> None:
+        """Tell that a job failed, or that its times are in doubt, why, and where its log is."""
         line = f"{job.name}: {what} (log: {', '.join(job.logs)})"
         self.write(line)
         if self.tells_failures:
-            self.say(f"{datetime.now():%H:%M:%S} {line}", "red")
+            self.say(f"{datetime.now():%H:%M:%S} {line}", style)
 
     def break_off(self, job: Job) -> None:
         """Tell that a job ended without its output: its exit status, its last words, and all of a log that has more."""
@@ -313,15 +318,24 @@ class LogHandler(LogHandlerBase):
         tally = self.tally
         counts = ", ".join(f"{count:,} {status}" for status, count in tally.statuses.most_common()) or "none"
         line = f"{tally.done:,} of {tally.total:,} jobs done in {duration(now - tally.began)}: {counts}"
+        if tally.doubtful:
+            # Here, as on another GPU a repeat is measured again whole.
+            line += f"; {tally.doubtful:,} in doubt: snakemake check has the command that measures them again here"
         return line if tally.done == tally.total else f"{line}; the same command goes on with what is left"
 
 
-def _outcome(record: Path | None) -> tuple[str, str]:
-    """Return the status and the reason of a job that Snakemake holds for done: its record's, if it measures."""
+def _outcome(record: Path | None) -> tuple[str, str, list[str]]:
+    """Return status, reason and doubts of a job that Snakemake holds for done: its record's, if it measures.
+
+    Doubts: what the gate refuses of a single record. Of the power cap it asks which modes of a cell have it.
+    """
     if record is None:
-        return "ok", ""
+        return "ok", "", []
     entry = json.loads(record.read_text(encoding="utf-8"))
-    return entry["status"], entry["reason"]
+    doubts = [said for said in entry.get("suspect") or () if "power cap" not in said]
+    if entry.get("warm_up", {}).get("settled") is False:
+        doubts.append("its warm-up did not settle")
+    return entry["status"], entry["reason"], doubts
 
 
 def _words(logs: list[str]) -> list[str]:
