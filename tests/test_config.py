@@ -11,6 +11,8 @@ import pytest
 import yaml
 from checkout import TINY, Checkout
 
+from kernelbench.study import BACKENDS
+
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
 
@@ -71,6 +73,10 @@ BAD = {
     "misspelt mode": ({"ops.copy.modes": ["eagre"]}, "ops.copy.modes: eagre is not known (did you mean eager?)"),
     "misspelt baseline": ({"baselines": ["compil"]}, "baselines: compil is not known (did you mean compile?)"),
     "misspelt runner": ({"modes.triton.runner": "kernle"}, "runner kernle is not known (did you mean kernel?)"),
+    "misspelt backend": (
+        {"modes.compile.backend": "inducter"},
+        "modes.compile.backend: inducter is not known (did you mean inductor?)",
+    ),
     "misspelt dtype": ({"dtypes": ["flaot16"]}, "dtypes: flaot16 is not known (did you mean float16?)"),
     "float8 of an op that has none": (
         {"ops.softmax.dtypes": ["float8"]},
@@ -218,6 +224,38 @@ def test_a_bad_config_gives_one_line_and_touches_nothing(name, tmp_path):
     assert len(said) == 1, output
     assert len(output.strip().splitlines()) <= 3, output
     assert sorted((ROOT / "results").rglob("*")) == before
+
+
+WORKLOAD = "from kernelbench.harness.workload import Workload\n\n\nclass Own(Workload):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [
+        ("workload", "def (", "workloads/own.py: SyntaxError: invalid syntax (own.py, line 1)"),
+        ("workload", "import no_such_thing", "No module named 'no_such_thing' in <module> (own.py:1)"),
+        ("workload", WORKLOAD, "workloads/own.py: AttributeError: module 'kernelbench.harness.workloads.own' has no"),
+        ("workload", WORKLOAD + "\n\nWORKLOAD = Own\n", "NotImplementedError in shapes (workload.py:"),
+        ("runner", "1 / 0", "runners/own.py: ZeroDivisionError: division by zero in <module> (own.py:1)"),
+    ],
+)
+def test_a_file_of_ones_own_that_cannot_be_used_is_named_in_one_line(tmp_path, kind, code, said):
+    checkout = Checkout(tmp_path)
+    (tmp_path / "workflow" / "kernelbench" / "harness" / f"{kind}s" / "own.py").write_text(code, encoding="utf-8")
+    added = {"workload": {"ops": {"own": {"sizes": [8]}}}, "runner": {"modes": {"own": {"runner": "own"}}}}[kind]
+    checkout.configure(TINY | {section: TINY[section] | entry for section, entry in added.items()})
+    process = checkout.start("--dry-run")
+    output = process.communicate()[0]
+    assert process.returncode == 1
+    (line,) = [line for line in output.splitlines() if "own.py" in line]
+    assert said in line and line.startswith("config: ") and "; allowed: " in line
+    assert "Traceback" not in output
+
+
+def test_backends_are_those_of_pytorch():
+    import torch._dynamo
+
+    assert set(BACKENDS) <= set(torch._dynamo.list_backends(exclude_tags=()))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ import ast
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import yaml
 
 from kernelbench import machine
 from kernelbench.errors import InputError, nearest
-from kernelbench.harness import modes, plugins, workloads
+from kernelbench.harness import modes, plugins, runners, workloads
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.provenance import ROOT
 from kernelbench.harness.workload import Workload
@@ -39,6 +41,11 @@ PLAN_KEYS = ("only", "diagnoses")
 MEASURE_KEYS = ("devices", "flush", "trace_seconds", "series", *PROCESS_KEYS, *PLAN_KEYS)
 # Keys of an op's entry that are not parameters of its workload.
 ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
+# The backends of torch.compile that PyTorch brings along; other packages announce theirs as entry points.
+BACKENDS = (
+    *("inductor", "cudagraphs", "eager", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"),
+    *("ts", "aot_ts", "openxla", "tvm"),
+)
 # What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a part of another
 # study measured again, other operations, modes or dtypes on such a machine, a machine.
 KINDS = ("start", "protocol", "kernels", "again", "topic", "machine")
@@ -490,24 +497,23 @@ def _check_baselines(config: dict) -> None:
 
 
 def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None:
-    try:
+    with _said_of(what, type(workload).__module__):
         workload.check_size(size, itemsize)
-    except InputError as error:
-        raise InputError(f"{what}: {error}") from None
 
 
 def _check_passed(mode: str, entry: dict) -> None:
     """Raise InputError where a mode has a key that its runner does not know, or lacks one that it needs."""
-    try:
+    with _said_of(f"config: modes.{mode}", f"{runners.__name__}.{entry['runner']}"):
         runner = modes.runner_of(entry)
-    except InputError as error:
-        raise InputError(f"config: modes.{mode}: {error}") from None
     for key in entry:
         if key not in ("runner", *runner.options, *MEASURE_KEYS):
             allowed = ", ".join([*runner.options, *MEASURE_KEYS])
             raise InputError(
                 f"config: modes.{mode}: {key} is not known to the runner {entry['runner']}; allowed: {allowed}"
             )
+    if "backend" in entry:
+        known = [*BACKENDS, *(found.name for found in entry_points(group="torch_dynamo_backends"))]
+        require_known(f"config: modes.{mode}.backend", entry["backend"], known)
     for key in runner.needed:
         if key not in entry:
             raise InputError(f"config: modes.{mode}: {key} is missing; allowed: the name of a {key}")
@@ -564,6 +570,23 @@ def _check_recorded(key: str, names: list[str]) -> None:
                 raise InputError(f"config: {key}: {name} has no {source}; restore results/recorded/{name}/{source}")
 
 
+@contextmanager
+def _said_of(what: str, module: str) -> Iterator[None]:
+    """Raise InputError, which begins with `what`, for what is refused, and for whatever fails in a user's own file."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
+    except Exception as error:
+        file = f"workflow/{module.replace('.', '/')}.py"
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = next((frame for frame in reversed(frames) if frame.filename.endswith(file)), frames[-1])
+        said = f"{type(error).__name__}: {error}".removesuffix(": ")
+        if not isinstance(error, SyntaxError):  # Which says its own place.
+            said += f" in {frame.name} ({Path(frame.filename).name}:{frame.lineno})"
+        raise InputError(f"{what}: {file}: {said}; allowed: what the files beside it have") from error
+
+
 def require_known(what: str, name, known) -> None:
     """Raise InputError, which begins with `what`, unless `name` is one of `known`."""
     if name not in known:
@@ -581,18 +604,14 @@ def _libraries(op: str, entry: dict) -> tuple[str, ...]:
 
 
 def _class(op: str, entry: dict) -> type:
-    try:
+    with _said_of(f"config: ops.{op}", f"{workloads.__name__}.{_workload_name(op, entry)}"):
         return plugins.load(workloads, "workload", _workload_name(op, entry))
-    except InputError as error:
-        raise InputError(f"config: ops.{op}: {error}") from None
 
 
 def _workload(op: str, entry: dict) -> Workload:
     workload = _class(op, entry)
-    try:
+    with _said_of(f"config: ops.{op}", workload.__module__):
         return build_workload(workload, {k: v for k, v in entry.items() if k not in ENTRY_KEYS})
-    except InputError as error:
-        raise InputError(f"config: ops.{op}: {error}") from None
 
 
 def _overlay(below: dict, above: dict) -> dict:
