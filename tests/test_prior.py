@@ -20,7 +20,8 @@ def document(*rows, compiled=(), gpu=None):
     cell = {"op": "a", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "latency"}
     fixed = cell | {"status": "ok", "reason": ""}
     speedups = [fixed | dict(zip(names, row, strict=True)) for row in rows]
-    return {"environment": {"gpu": gpu}, "speedups": speedups, "compilation": list(compiled)}
+    study = {"ops": {"a": {"sizes": [1, 2]}}}
+    return {"study": study, "environment": {"gpu": gpu}, "speedups": speedups, "compilation": list(compiled)}
 
 
 def verdict(rule, found, **claim):
@@ -47,6 +48,9 @@ FASTER, SLOWER, OPEN = ("faster", 2.0, 1.9, 2.1), ("slower", 0.5, 0.4, 0.6), ("i
         ({"above": 1.5}, [FASTER], "holds"),
         ({"above": 2}, [FASTER], "open"),
         ({"above": 3}, [FASTER], "does not hold"),
+        ({"below": 2.5}, [FASTER, SLOWER], "holds"),
+        ({"below": 2}, [FASTER], "open"),
+        ({"below": 1.5}, [FASTER], "does not hold"),
         ({"within": 0.4}, [OPEN], "holds"),
         ({"within": 0.1}, [OPEN], "open"),
         ({"within": 0.1}, [SLOWER], "does not hold"),
@@ -70,6 +74,8 @@ def test_each_size_is_all_but_the_mean_over_them():
     assert verdict(RULE | {"size": "all", "speedup": "faster"}, found) == "does not hold"
     told = prior.judged([{"id": "x", "rule": RULE | {"size": "each", "speedup": "faster"}}], found)["x"]["rows"]
     assert [row["label"] for row in told] == ["1", "2"]
+    (mean,) = prior.judged([{"id": "x", "rule": RULE | {"size": "all", "speedup": "faster"}}], found)["x"]["rows"]
+    assert mean["label"] == "over 2 sizes"
 
 
 @pytest.mark.parametrize(

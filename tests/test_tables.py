@@ -159,6 +159,7 @@ def test_a_verdict_that_hangs_on_one_gpu_is_lost_with_the_gpu_as_the_unit(study,
     assert {row(speedups, size=s, mode="compile", **of).verdict for s in ("512", "1024")} == {"faster"}
     assert (found["gpus"], found["decided"]) == (4, 4)
     assert [(lost["size"], lost["mode"]) for lost in found["lost"]] == [("512", "compile"), ("1024", "compile")]
+    assert (found["equivalent"], found["wider"]) == (0, [])
     means = np.log([2, 2, 2, 2 / 1.8])
     assert stats.ttest_1samp(means, 0).pvalue < 0.05 < 2 * stats.ttest_1samp(means, 0).pvalue
     assert document["by_gpu"]["latency"]["lost"] == []

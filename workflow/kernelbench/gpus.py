@@ -23,7 +23,8 @@ def about(data, table: pd.DataFrame) -> dict[str, dict]:
     of those the means of the GPUs differ, by an analysis of variance (one way) with p < 0.05; gpus: of how many GPUs
     the mean of their repeats is then one value, 0 below FEWEST and where each has one repeat; decided: how many
     verdicts of faster or slower there are; lost: those that are others by the values of the GPUs, with Holm's
-    correction, [{op, dtype, size, mode}].
+    correction, [{op, dtype, size, mode}]; equivalent: how many verdicts of equivalent; wider: those whose interval by
+    the values of the GPUs is not within ±δ, likewise.
     """
     if UUID not in data.jobs:
         return {}
@@ -61,10 +62,21 @@ def _as_unit(data, rows: pd.DataFrame, pairs: dict[int, pd.Series]) -> dict:
     means = {index: pairs[index].groupby(level=0).mean().to_numpy() for index in rows.index}
     gpus = min(map(len, means.values()), default=0)
     if gpus < FEWEST or gpus == rows.n.max():
-        return {"gpus": 0, "decided": 0, "lost": []}
+        return {"gpus": 0, "decided": 0, "lost": [], "equivalent": 0, "wider": []}
     intervals = [statistics.interval(logs) for logs in means.values()]
     p_holm = statistics.holm([own.p for own in intervals])
     verdicts = [statistics.verdict(own, p, 0, False) for own, p in zip(intervals, p_holm, strict=True)]
-    decided = rows.verdict.isin(DECIDED)
-    lost = rows[decided & (rows.verdict != verdicts)][["op", "dtype", "size", "mode"]]
-    return {"gpus": gpus, "decided": int(decided.sum()), "lost": lost.to_dict("records")}
+    decided, equivalent = rows.verdict.isin(DECIDED), rows.verdict == "equivalent"
+    bounds = 1 + rows.delta
+    inside = ([own.low for own in intervals] >= 1 / bounds) & ([own.high for own in intervals] <= bounds)
+    lost, wider = (
+        rows[which][["op", "dtype", "size", "mode"]].to_dict("records")
+        for which in (decided & (rows.verdict != verdicts), equivalent & ~inside)
+    )
+    return {
+        "gpus": gpus,
+        "decided": int(decided.sum()),
+        "lost": lost,
+        "equivalent": int(equivalent.sum()),
+        "wider": wider,
+    }

@@ -7,6 +7,7 @@ speedup  faster, slower or equivalent: the verdict that each row should have; an
 published  a number, the speedup that was told: each interval holds it, and not 1 as well; one that does not hold it
          agrees in part where its verdict is on the same side of 1, and one that holds both is open.
 above    a number: each speedup lies above it with its whole interval; one whose interval holds it is open.
+below    a number: likewise.
 within   a number: each interval lies inside 1 ± it (symmetric on logs); one that is partly outside is open.
 unpaid   a number: of calls of which fewer than the whole interval do not earn back what compiling cost; no baseline.
 count    {of, is}: of kernels, launched, recompiles, …, as compilation.COUNTS and `launched` say; rows have no metric.
@@ -117,7 +118,7 @@ def _rows(rule: dict, document: dict) -> list[dict]:
     else:
         names, table, found = SPEEDUP, document["speedups"], _compared
     told = [(row, found(rule, row, document)) for row in _selected(rule, names, table)]
-    return [{"label": _label(row, names, rule), **what} for row, what in told if what]
+    return [{"label": _label(row, names, rule, document), **what} for row, what in told if what]
 
 
 def _unsupported(rule: dict, document: dict) -> list[str]:
@@ -218,9 +219,13 @@ def _agrees(rule: dict, row: dict, wider: float = 1) -> bool | str | None:
         least, most = 1 / (1 + rule["within"]), 1 + rule["within"]
         inside = least <= low and high <= most
         return inside if inside or high < least or low > most else None
-    return low > rule["above"] if not low <= rule["above"] <= high else None
+    limit = rule.get("above", rule.get("below"))
+    return (low > limit) == ("above" in rule) if not low <= limit <= high else None
 
 
-def _label(row: dict, names: tuple, rule: dict) -> str:
-    """Return what tells a row from the others that the rule selects."""
-    return " ".join(row[name] for name in names if len(values(rule[name])) > 1 or rule[name] == EACH)
+def _label(row: dict, names: tuple, rule: dict, document: dict) -> str:
+    """Return what tells a row from the others that the rule selects; of a mean, over how many sizes it is."""
+    told = [row[name] for name in names if len(values(rule[name])) > 1 or rule[name] == EACH]
+    if row["size"] == ALL:
+        told.append(f"over {len(document['study']['ops'][row['op']]['sizes'])} sizes")
+    return " ".join(told)

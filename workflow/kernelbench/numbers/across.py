@@ -17,37 +17,36 @@ def beyond(topic: dict, machines: list[dict]) -> dict:
 
 
 def elsewhere(study: dict, machine: dict, mode: str) -> dict:
-    """Return by metric how `mode` compares with the baseline on a workload that the machine's own study has as well.
+    """Return by metric where the verdict on `mode` over the baseline is another than in the machine's own study.
 
-    Empty where the study is of another machine.
+    It is of the sizes at which both studies have a verdict on a workload and dtype, with other parameters. Empty where
+    the study is of another machine.
 
-    {means, both, turned}. means: [{label, other, here, there}] for each op of the study with the workload and dtype of
-    an op `other` of the machine's, and with other parameters: the rows of the means over the sizes, which may be other
-    sizes, too. both: how many sizes such ops have in common; turned: by label those of them which are slower there and
-    faster here, or the other way round.
+    {both, sizes, faster, slower}. both: how many such sizes there are; sizes: them by label of the study's; faster,
+    slower: by label those of them at which it is faster and not slower, and the other way round.
     """
     found = {}
-    for label, op, other, there in _pairs(study, machine) if study["title"] == machine["title"] else ():
+    for label, op, there in _pairs(study, machine) if study["title"] == machine["title"] else ():
         for metric in study["metrics"]:
-            rows = [of["modes"].get(mode, {}).get(metric, {"all": None}) for of in (op, there)]
-            if all(row["all"] and row["all"]["speedup"] is not None for row in rows):
-                own = found.setdefault(metric, {"means": [], "both": 0, "turned": {}})
-                means = {"here": rows[0]["all"], "there": rows[1]["all"]}
-                own["means"].append({"label": label, "other": other, **means})
-                both = [size for size in rows[0]["sizes"] if size in rows[1]["sizes"]]
-                verdicts = {size: {row["sizes"][size]["verdict"] for row in rows} for size in both}
-                own["both"] += len(both)
-                if turned := [size for size in both if verdicts[size] == {"faster", "slower"}]:
-                    own["turned"][label] = turned
+            here, own = (of["modes"].get(mode, {}).get(metric, {"sizes": {}})["sizes"] for of in (op, there))
+            both = [size for size in here if size in own and here[size]["verdict"] and own[size]["verdict"]]
+            if both:
+                told = found.setdefault(metric, {"both": 0, "sizes": {}, "faster": {}, "slower": {}})
+                told["both"] += len(both)
+                told["sizes"][label] = both
+                for size in both:
+                    pair = here[size]["verdict"], own[size]["verdict"]
+                    if pair in (("faster", "slower"), ("slower", "faster")):
+                        told[pair[0]].setdefault(label, []).append(size)
     return found
 
 
 def _pairs(study: dict, machine: dict):
     for label, op in study["ops"].items():
-        for other, there in machine["ops"].items():
+        for there in machine["ops"].values():
             same = _workload(study, op) == _workload(machine, there) and op["dtype"] == there["dtype"]
             if same and op["parameters"] != there["parameters"]:
-                yield label, op, other, there
+                yield label, op, there
 
 
 def _workload(machine: dict, op: dict) -> str:

@@ -77,7 +77,8 @@ def exact(document: dict, baseline: str, metrics: list[str]) -> dict:
 def by_gpu(document: dict) -> dict:
     """Return what gpus.about says by metric, with the label of each row whose verdict is another."""
     return {
-        metric: {**found, "lost": [{**row, "label": label_of(document, row)} for row in found["lost"]]}
+        metric: found
+        | {kind: [{**row, "label": label_of(document, row)} for row in found[kind]] for kind in ("lost", "wider")}
         for metric, found in document["by_gpu"].items()
     }
 

@@ -1,6 +1,7 @@
 """What it costs: the jobs, a first call and when it has paid for itself, the host's part of each call."""
 
 from itertools import pairwise
+from statistics import median
 
 from kernelbench.numbers.select import TIMES, label_of, spread
 from kernelbench.study import layers as study_layers
@@ -33,14 +34,15 @@ def costs(document: dict) -> dict:
 def layers(study: dict, ops: dict, means: dict) -> list[dict]:
     """Return what each layer of the compiler adds to a call on the host: {from, to, added, low, high} step by step.
 
-    The steps are those of study.layers. added: the row of `means`, in µs; low, high: the least and the greatest cell's.
+    The steps are those of study.layers. added: the row of `means`, in µs; low, median, high: of the cells.
     Empty without such modes.
     """
     steps, found = study_layers(study), []
     for before, after in pairwise(steps):
         if (after, before) in means.get("excess", {}):
             more = longer(ops, after, before)
-            found.append({"from": before, "to": after, "added": means["excess"][after, before], **ends(more)})
+            added = {"added": means["excess"][after, before], "median": median(more), **ends(more)}
+            found.append({"from": before, "to": after, **added})
     return found
 
 
