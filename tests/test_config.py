@@ -227,6 +227,8 @@ def test_a_bad_config_gives_one_line_and_touches_nothing(name, tmp_path):
 
 
 WORKLOAD = "from kernelbench.harness.workload import Workload\n\n\nclass Own(Workload):\n    pass\n"
+# Fails when it is asked for its shapes, and not when it is loaded.
+FAILING = WORKLOAD.replace("pass", "shapes = lambda self, size, itemsize: no_such_name\n    call = flops = shapes")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,8 @@ WORKLOAD = "from kernelbench.harness.workload import Workload\n\n\nclass Own(Wor
         ("workload", "def (", "workloads/own.py: SyntaxError: invalid syntax (own.py, line 1)"),
         ("workload", "import no_such_thing", "No module named 'no_such_thing' in <module> (own.py:1)"),
         ("workload", WORKLOAD, "workloads/own.py: AttributeError: module 'kernelbench.harness.workloads.own' has no"),
-        ("workload", WORKLOAD + "\n\nWORKLOAD = Own\n", "NotImplementedError in shapes (workload.py:"),
+        ("workload", WORKLOAD + "\n\nWORKLOAD = Own\n", "workloads/own.py has no shapes"),
+        ("workload", FAILING + "\n\nWORKLOAD = Own\n", "name 'no_such_name' is not defined in <lambda>"),
         ("runner", "1 / 0", "runners/own.py: ZeroDivisionError: division by zero in <module> (own.py:1)"),
     ],
 )

@@ -140,6 +140,16 @@ def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what)
     assert defect.what == what
 
 
+def test_what_other_sources_measured_is_named_with_what_measures_it_again(data, monkeypatch):
+    change_environment(data, sources=["abc", "def"])
+    monkeypatch.setattr("kernelbench.gate.sources_digest", lambda blobs: "abc")
+    column = "environment.software.sources"
+    change_jobs(data, lambda jobs: jobs.assign(**{column: jobs.repeat.map(lambda repeat: "abc" if repeat else "def")}))
+    (defect,) = Gate(data).defects()
+    assert defect.jobs and all(job.endswith("/0") for job in defect.jobs)
+    assert "/*/0.json" in defect.repair and "/*/1.json" not in defect.repair
+
+
 def test_a_mode_that_was_added_later_is_apart_from_its_baselines_and_they_are_not_from_each_other(data):
     change_jobs(data, lambda jobs: jobs.assign(ran=jobs.ran.mask(jobs["mode"] == "triton", jobs.ran + 1000)))
     (defect,) = Gate(data).defects()

@@ -1680,6 +1680,49 @@ def test_an_operation_that_is_free_at_one_size_alone_is_named_beside_those_that_
     assert "Asked at one size alone" not in render(recorded)
 
 
+def test_an_op_without_the_first_baseline_is_in_the_paper(whole, monkeypatch, tmp_path):
+    small = small_study(monkeypatch)
+    ops = {"softmax": {"rows": 8, "sizes": [512]}, "matmul": {"sizes": [64], "modes": ["compile", "triton"]}}
+    study = Study({**small.config, "ops": ops, "baselines": ["eager", "compile"], "study": "mine"})
+    write_records(study, tmp_path)
+    document = tables(study, tmp_path)[2]
+    document["environment"] = whole["environment"]
+    text = render(document)
+    assert "are softmax (rows 8) at 512; and matrix product at 64." in section(text, "What is measured")
+    own = section(text, "All cells").rsplit("| Size | Mode |", 1)[1].split("\n\n")[0]
+    assert "`compile`" in own and "`triton`" in own and "`eager`" not in own, "its cells, in a table of their own"
+    assert "in the geometric mean over 2 cells, against" in text and "for eager over 1." in text
+    assert "against compiled code" in section(text, "Matrix product").lower()
+
+
+def test_where_nothing_can_be_compared_one_sentence_says_so(whole, monkeypatch, tmp_path):
+    small = small_study(monkeypatch)
+    study = Study({**small.config, "modes": {"eager": small.config["modes"]["eager"]}, "baselines": ["eager"]})
+    write_records(study, tmp_path)
+    document = tables(study, tmp_path)[2]
+    document["environment"] = whole["environment"]
+    text = render(document)
+    assert "On the NVIDIA H200 no two modes ran that could be compared" in section(text, "What is measured")
+    assert "in no dtype" not in text and "changes by ;" not in text and "The modes on" not in text
+
+
+def test_an_operation_by_another_name_is_a_single_one_all_the_same(document):
+    document["study"]["ops"]["small"] = {**document["study"]["ops"].pop("softmax"), "workload": "softmax"}
+    for row in [row for table in document.values() if isinstance(table, list) for row in table]:
+        if isinstance(row, dict) and row.get("op") == "softmax":
+            row["op"] = "small"
+    assert "has nothing to fuse here" in section(render(document), "Limits")
+
+
+def test_ends_of_a_range_of_short_times_are_no_zeros():
+    assert paper.span(0.0002, 0.0004) == "0.0002–0.0004"
+    assert (paper.span(0.35, 1.17), paper.span(0.027, 0.05), paper.span(12, 40)) == (
+        "0.35–1.17",
+        "0.027–0.050",
+        "12.0–40.0",
+    )
+
+
 @pytest.fixture
 def study_of_modes(monkeypatch, tmp_path) -> dict:
     """The small study under a name of its own, in which the compiler says what it did."""

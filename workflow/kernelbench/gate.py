@@ -14,6 +14,7 @@ import pandas as pd
 import yaml
 
 from kernelbench.collect import SAME
+from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.jobs import CELL, clocks_of, slowed
 from kernelbench.study import cells_of, diagnosed, modes_of
 
@@ -160,7 +161,8 @@ class Gate:
                 rare = ran[ran[column] == ran[column].value_counts().index[-1]]
                 yield Defect(f"two kinds of {name} ({', '.join(map(str, kinds))})", *self._named(rare))
         if len(self.environment["sources"]) > 1:
-            yield Defect(f"measured by {len(self.environment['sources'])} states of the sources", [], self._again([]))
+            old = ran[ran["environment.software.sources"] != sources_digest(source_blobs())]
+            yield Defect(f"measured by {len(self.environment['sources'])} states of the sources", *self._named(old))
 
     def uncommitted(self) -> Iterator[Defect]:
         """A recorded study that no commit's sources measured."""

@@ -144,7 +144,8 @@ def _minus(text: str) -> str:
 
 def span(low: float, high: float) -> str:
     """Return a range as text, both ends with the same decimals."""
-    decimals = _decimals(high) if high >= 10 else max(2, _decimals(low) - 1)
+    # One less than of a number by itself, but of a low end that nothing would be left of.
+    decimals = _decimals(high) if high >= 10 else max(2, _decimals(low) - (low >= 0.01))
     return f"{low:,.{decimals}f}–{high:,.{decimals}f}"
 
 

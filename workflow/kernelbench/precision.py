@@ -84,11 +84,12 @@ def report(directory: Path) -> list[Table | str]:
     """
     study = json.loads((directory / "summary.json").read_text(encoding="utf-8"))["study"]
     found = table(directory)
-    found = found[found.baseline == study["baselines"][0]]
+    first = found.baseline == study["baselines"][0]
+    more, found = (~first).sum(), found[first]
     overview = Table(box=None, pad_edge=False)
     overview.add_column("metric", no_wrap=True)
     overview.add_column("mode", overflow="fold")  # A terminal that is too narrow takes a second line, and no numbers.
-    for name in ("enough", "median", "most", "GPU time", "spend"):
+    for name in ("enough", "median", "most", "time", "spend"):
         overview.add_column(name, justify="right", no_wrap=True)
     for (metric, mode), rows in found.groupby(["metric", "mode"], sort=False):
         spend = rows.spend[rows.spend != "enough"].mode()
@@ -97,7 +98,7 @@ def report(directory: Path) -> list[Table | str]:
             _count(rows.repeats.max()), _time(rows), spend.iloc[0] if len(spend) else "–",
         )  # fmt: skip
     head = f"{study['machine']}: repeats for an interval of ±{HALF_WIDTH:.0%}, from the spread over {study['repeats']}"
-    return [head, overview]
+    return [head, overview, *([f"{more} more, over other baselines, are in precision.csv alone"] if more else [])]
 
 
 def _count(repeats: float) -> str:

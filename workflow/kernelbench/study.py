@@ -605,7 +605,12 @@ def _libraries(op: str, entry: dict) -> tuple[str, ...]:
 
 def _class(op: str, entry: dict) -> type:
     with _said_of(f"config: ops.{op}", f"{workloads.__name__}.{_workload_name(op, entry)}"):
-        return plugins.load(workloads, "workload", _workload_name(op, entry))
+        found = plugins.load(workloads, "workload", _workload_name(op, entry))
+    for name in ("shapes", "flops", *(["call"] if not hasattr(found, "module") else [])):
+        if getattr(found, name) is getattr(Workload, name):
+            file = f"workflow/{found.__module__.replace('.', '/')}.py"
+            raise InputError(f"config: ops.{op}: {file} has no {name}; allowed: shapes, flops and call or a module")
+    return found
 
 
 def _workload(op: str, entry: dict) -> Workload:

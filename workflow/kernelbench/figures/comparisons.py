@@ -101,7 +101,7 @@ def _forest_frame(figure, axes, data: Data, modes: list[str], means: bool) -> No
         *parts.mode_keys(data, modes),
         *([parts.key("mean over the sizes", color=GREY, marker=MEAN)] if means else []),
         parts.key("filled: faster or slower", **dot),
-        parts.key("hollow: equivalent or inconclusive", **dot, markerfacecolor="white"),
+        parts.key("hollow: equivalent or not told apart", **dot, markerfacecolor="white"),
         parts.key(f"±δ: {', '.join(margins)}", color=BAND, marker="s", markersize=6),
     ]
     parts.legend(figure, keys, min(5, ceil(len(keys) / 2)))

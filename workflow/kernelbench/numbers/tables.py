@@ -11,11 +11,10 @@ FLOOR_NOTE = re.compile(r"timer's floor of (\S+) µs")
 
 
 def ops(document: dict) -> dict:
-    """Return by label, in the order of the study, each op that some mode is compared at."""
-    baseline = document["study"]["baselines"][0]
+    """Return by label, in the order of the study, each op that some mode is compared at, over whichever baseline."""
     found = {}
     for op in document["study"]["ops"]:
-        rows = speedups(document, op=op, baseline=baseline)
+        rows = speedups(document, op=op)
         for dtype in dict.fromkeys(row["dtype"] for row in rows):
             found[label_of(document, {"op": op, "dtype": dtype})] = _op(document, op, dtype)
     return found
