@@ -140,6 +140,23 @@ def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what)
     assert defect.what == what
 
 
+def test_pairs_of_two_runs_are_apart_also_where_nothing_ran_between_them(data):
+    """Only eager of one cell and repeat has another parent: what is compared with it is torn from it."""
+    cell = {"op": "softmax", "size": "1024", "repeat": 0}
+
+    def change(jobs):
+        own = (jobs[list(cell)] == list(cell.values())).all(axis=1)
+        return jobs.assign(**{"process.parent": (7.0 + (own & (jobs["mode"] == "eager"))).mask(jobs.repeat == 1)})
+
+    change_jobs(data, change)
+    (defect,) = Gate(data).defects()
+    assert defect.what == "pairs did not run as planned"
+    assert defect.jobs and all(
+        job.startswith("softmax/") and "/1024/" in job and job.endswith("/0") for job in defect.jobs
+    )
+    assert {job.split("/")[3] for job in defect.jobs} >= {"compile", "triton"}
+
+
 def test_what_other_sources_measured_is_named_with_what_measures_it_again(data, monkeypatch):
     change_environment(data, sources=["abc", "def"])
     monkeypatch.setattr("kernelbench.gate.sources_digest", lambda blobs: "abc")

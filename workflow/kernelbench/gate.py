@@ -136,19 +136,26 @@ class Gate:
         yield from self._of(self.jobs.settled.eq(False), "warm-up did not settle")
 
     def unordered(self) -> Iterator[Defect]:
-        """Modes that did not run next to those that they are compared with, or cells in another order than planned."""
+        """Modes that did not run next to those that they are compared with, or cells in another order than planned.
+
+        A run has one warm parent for each repeat: what two of them started was measured in two runs, however far apart.
+        """
         pieces = [*CELL, "repeat"]
         ordered = self.jobs.sort_values(["repeat", "ran"])
         begins = (ordered[pieces] != ordered[pieces].shift()).any(axis=1)
         ordered = ordered.assign(block=begins.cumsum())
         found = ordered.groupby("block").place.transform(lambda places: not places.is_monotonic_increasing)
-        blocks = ordered.groupby([*pieces, "mode"]).block.first()
+        where = ordered.assign(parent=ordered.get("process.parent")).groupby([*pieces, "mode"])[["block", "parent"]]
+        where = where.first()
         for mode, own in ordered.groupby("mode"):
             other = diagnosed(self.study, mode)
             for baseline in [other] if other else self.study["baselines"]:
-                there = pd.MultiIndex.from_frame(own[pieces].assign(mode=baseline))
-                beside = blocks.reindex(there).set_axis(own.index)
-                found |= (beside.notna() & (beside != own.block)).reindex(found.index, fill_value=False)
+                mine, beside = (
+                    where.reindex(pd.MultiIndex.from_frame(own[pieces].assign(mode=of))).set_axis(own.index)
+                    for of in (mode, baseline)
+                )
+                known = beside.notna() & mine.notna()
+                found |= (known & (beside != mine)).any(axis=1).reindex(found.index, fill_value=False)
         yield from self._of(found.reindex(self.jobs.index), "pairs did not run as planned")
 
     def mixed(self) -> Iterator[Defect]:
