@@ -1745,6 +1745,16 @@ def study_of_modes(monkeypatch, tmp_path) -> dict:
     return tables(study, tmp_path / "modes")[2]
 
 
+def test_a_study_that_stands_alone_has_what_the_compiler_did_as_well(whole, study_of_modes):
+    study_of_modes["environment"] = whole["environment"]
+    text = render(study_of_modes)
+    assert "| softmax | `compile` | 7, 8 | 2 | 1 | 0.500, 0.500 |" in text and "{#tbl-compiler-" in text
+    assert "{#tbl-compiler-" not in render(whole), "a machine's own study has its causes in place of them"
+    assert "The first compiled call takes" in text
+    study_of_modes["study"]["baselines"] = ["compile", "eager"]
+    assert "The first compiled call takes" not in render(study_of_modes), "against itself"
+
+
 def test_studies_of_other_topics_are_told_in_a_section_of_their_own(recorded, study_of_modes, checkout):
     text = render(recorded, study_of_modes)
     found = section(text, "Other operations, models, modes and dtypes {")
