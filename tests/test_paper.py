@@ -1745,6 +1745,19 @@ def study_of_modes(monkeypatch, tmp_path) -> dict:
     return tables(study, tmp_path / "modes")[2]
 
 
+def test_what_is_free_by_an_interval_that_promises_too_much_is_marked(document):
+    for row in rows(document, mode="compile", baseline="eager", op="layer_norm"):
+        row.update(verdict="faster")
+    free = "free speedup for layer normalization"
+    assert free in render(document) and f"{free}&nbsp;‡" not in render(document)
+    rows(document, mode="compile", baseline="eager", op="layer_norm", metric="device", size="512")[0]["reason"] = (
+        "two peaks: 4 and 6 repeats, 5 % apart"
+    )
+    text = render(document)
+    assert f"{free}&nbsp;‡" in section(text, "Conclusion")
+    assert "Marked ‡ is what rests on" in section(text, "The question {")
+
+
 def test_a_study_that_stands_alone_has_what_the_compiler_did_as_well(whole, study_of_modes):
     study_of_modes["environment"] = whole["environment"]
     text = render(study_of_modes)
@@ -1844,7 +1857,7 @@ def test_on_a_cpu_free_is_by_latency_alone(whole):
     chain = rows(of_cpu, **of, op="elementwise_chain")
     assert {row["verdict"] for row in chain if row["size"] != "all"} == {"faster"}
     assert f"{len({row['op'] for row in rows(of_cpu, **of)})} combinations" in f"{sentence}"
-    assert "it is free in `compile` for `elementwise_chain` in `float32`;" in sentence
+    assert "it is free in `compile` for `elementwise_chain` in `float32`&nbsp;‡;" in sentence
     assert "where latency alone says it" not in render(whole)
 
 

@@ -11,7 +11,8 @@ def beyond(topic: dict, machines: list[dict]) -> dict:
             own -= again
     found = {}
     for mode, answer in topic["answers"].items():
-        kept = {kind: [label for label in answer[kind] if label in own] for kind in ("tested", "free", "undecided")}
+        kinds = ("tested", "free", "undecided", "flagged")
+        kept = {kind: [label for label in answer[kind] if label in own] for kind in kinds}
         found[mode] = {**kept, "few": answer["few"], "at": answer["at"]}
     return found
 

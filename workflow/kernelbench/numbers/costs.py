@@ -32,10 +32,10 @@ def costs(document: dict) -> dict:
 
 
 def layers(study: dict, ops: dict, means: dict) -> list[dict]:
-    """Return what each layer of the compiler adds to a call on the host: {from, to, added, low, high} step by step.
+    """Return what each layer of the compiler adds to a call on the host, step by step.
 
-    The steps are those of study.layers. added: the row of `means`, in µs; low, median, high: of the cells.
-    Empty without such modes.
+    {from, to, added, low, median, high}. The steps are those of study.layers. added: the row of `means`, in µs; low,
+    median, high: of the cells. Empty without such modes.
     """
     steps, found = study_layers(study), []
     for before, after in pairwise(steps):

@@ -177,7 +177,8 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     undecided: those that are neither free nor, by any metric, a loss, dependent on the size or the same. few: that
     nothing is shown slower in so few repeats is no sign that nothing is, and no op is called free. at: by op the sizes
     that the mode was tested at, where they are one or fewer than the op's; once: by op that is not free the sizes that
-    are faster by each metric, where there are several.
+    are faster by each metric, where there are several; flagged: those that are free with a verdict of faster whose
+    interval promises too much.
     """
     few = repeats < EQUIVALENT_MIN_N
     kinds = ("gain", "loss", "depends", "same", "partial", "open")
@@ -196,7 +197,13 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     rest = [label for label in tested if not few and label not in free and len(at.get(label, [])) != 1]
     once = {label: sizes for label in rest if (sizes := _faster(ops[label], mode, metrics))}
     kinds = {"tested": tested, "free": free, "open": still, "undecided": undecided}
-    return {"by": found, **kinds, "few": few, "at": at, "once": once}
+    flagged = [label for label in free if _is_flagged(ops[label]["modes"][mode], metrics)]
+    return {"by": found, **kinds, "few": few, "at": at, "once": once, "flagged": flagged}
+
+
+def _is_flagged(by_metric: dict, metrics: list[str]) -> bool:
+    rows = [row for metric in metrics for row in by_metric.get(metric, {"sizes": {}})["sizes"].values()]
+    return any(row["verdict"] == "faster" and is_flagged(row) for row in rows)
 
 
 def _faster(op: dict, mode: str, metrics: list[str]) -> list[str]:
