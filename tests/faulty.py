@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 
 import psutil
 
@@ -36,6 +38,17 @@ def _exhaust(x) -> None:
     torch.empty(2**50, dtype=torch.uint8, device=x.device)
 
 
+CALLS = count()
+
+
+def _restless(x, once: bool = False) -> None:
+    """Take 1, 5 and 20 ms in turn, two calls each, so that no three windows agree; once: in the first process only."""
+    if once and not hasattr(sys, "first"):
+        sys.first = not Path("restless").exists()
+        Path("restless").touch()
+    time.sleep((0.001, 0.005, 0.02)[next(CALLS) // 2 % 3] if not once or sys.first else 0.005)
+
+
 FAULTS = {
     "none": lambda x: None,
     "slow": lambda x: time.sleep(0.05),
@@ -43,6 +56,8 @@ FAULTS = {
     "kill": lambda x: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": lambda x: ctypes.string_at(0),
     "leave": lambda x: os._exit(0),
+    "restless": _restless,
+    "restless once": lambda x: _restless(x, once=True),
     "stray": lambda x: _stray(),
     "exhaust": _exhaust,
     "read_out_of_bounds": _read_out_of_bounds,

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,16 +17,18 @@ from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import psutil
 import pytest
 import torch
 from checkout import ROOT, TINY, Checkout
 
-from kernelbench import lanes, machine
+from kernelbench import attempts, lanes, machine, start
 from kernelbench.collect import collect
 from kernelbench.errors import InputError
 from kernelbench.harness import measure, provenance, record
 from kernelbench.study import Study
+from kernelbench.summarize import summarize
 
 pytestmark = pytest.mark.slow
 
@@ -179,6 +182,81 @@ def test_no_process_and_no_temporary_directory_outlives_the_run(faults):
 )
 def test_running_out_of_any_memory_is_oom(error):
     assert measure._failure(error)[0] == "oom"
+
+
+@pytest.fixture(scope="module")
+def restless(tmp_path_factory) -> tuple[Checkout, str]:
+    """A study of a job whose warm-up settles at the second try and one whose never does; and what the run printed."""
+    ops = {"once": op("restless once", "warm"), "always": op("restless", "fresh"), "sound": op("none", "warm")}
+    checkout = copy(tmp_path_factory.mktemp("restless"), study_of(ops))
+    return checkout, checkout.run(TABLES)
+
+
+@pytest.mark.parametrize(("op", "mode", "tries"), [("once", "warm", 1), ("always", "fresh", 2)])
+def test_a_job_in_doubt_is_measured_again_at_once_and_keeps_what_was_left_out(restless, op, mode, tries):
+    checkout, _ = restless
+    entry = read(checkout)[op, mode, 0]
+    assert entry["status"] == "ok"
+    assert entry["warm_up"]["settled"] is (op == "once")
+    earlier = entry["process"]["again"]
+    assert [one["reason"] for one in earlier] == ["its warm-up did not settle"] * tries
+    assert all(one["latency"] >= 1000 for one in earlier)
+    assert log(checkout, op, mode).count("measured again at once: its warm-up did not settle") == tries
+    assert ("; its warm-up did not settle" in log(checkout, op, mode)) is (op == "always")
+
+
+def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(restless):
+    entry = read(restless[0])["always", "fresh", 0]
+    seconds, earlier = entry["seconds"], entry["process"]["again"]
+    assert seconds["again"] == sum(one["seconds"] for one in earlier)
+    assert seconds["wall"] < seconds["again"], "three tries that took as long, one of which counts"
+    parts = ("overhead", "compilation", "measurement")
+    assert seconds["wall"] == pytest.approx(sum(seconds[part] for part in parts))
+
+
+def test_a_job_that_stays_in_doubt_is_told_with_its_repair(restless):
+    _, output = restless
+    assert "always 8 fresh float32 repeat 0: its warm-up did not settle (log: " in output
+    assert "1 in doubt: snakemake check has the command" in output
+
+
+def test_a_study_keeps_what_was_left_out_and_says_how_much_it_was(restless):
+    directory = restless[0].path / RESULTS
+    tries = pd.read_parquet(directory / "jobs.parquet").set_index("op")["process.again"].map(json.loads)
+    assert tries.map(len).to_dict() == {"once": 1, "always": 2, "sound": 0}
+    found = summarize(directory)[2]["tries"]
+    assert {name: found[name] for name in ("jobs", "of", "left")} == {"jobs": 2, "of": 3, "left": 3}
+    latencies = pd.read_parquet(directory / "samples.parquet").query("timer == 'latency'").groupby("op", observed=True)
+    kept = latencies["value"].median()
+    ratios = [one["latency"] / kept[op] for op, earlier in tries.items() for one in earlier]
+    assert found["ratio"] == pytest.approx(statistics.median(ratios), rel=1e-4)
+
+
+def test_a_job_is_tried_again_only_where_the_time_limit_leaves_room(monkeypatch):
+    ended = []  # A try takes a second.
+
+    def measured(*arguments):
+        ended.append(arguments)
+        samples = {"latency": {"values": [1.0]}}
+        return {"status": "ok", "samples": samples, "warm_up": {"settled": False}}, {"end": "exited"}
+
+    monkeypatch.setattr(start, "measured", measured)
+    monkeypatch.setattr(attempts, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
+    for timeout, tries in ((2.5, 1), (3.5, 2), (60, 3)):
+        ended.clear()
+        outcome = attempts.measured({}, "cpu", 0, timeout)[1]
+        assert len(ended) == tries
+        earlier = {"reason": "its warm-up did not settle", "seconds": 1, "latency": 1.0}
+        assert outcome["again"] == [earlier] * (tries - 1)
+
+
+def test_a_job_that_failed_or_runs_into_the_power_cap_is_not_tried_again(monkeypatch):
+    for entry in (
+        {"status": "crashed", "suspect": ["1 other process on the GPU"]},
+        {"status": "ok", "suspect": ["throttled: power cap for 9.0 ms"], "warm_up": {"settled": True}},
+    ):
+        monkeypatch.setattr(start, "measured", lambda *arguments, entry=entry: (entry, {}))
+        assert attempts.measured({}, "cpu", 0, 60) == (entry, {"again": []})
 
 
 @pytest.fixture(scope="module")

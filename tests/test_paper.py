@@ -1386,6 +1386,16 @@ def test_a_sign_that_turns_between_a_cold_and_a_warm_cache_is_told_where_we_conc
     assert "so close to the floor" not in render(settled)
 
 
+def test_jobs_that_were_measured_again_at_once_are_told_where_there_are_any(whole):
+    assert "measured again at once" not in render(whole)
+    some = {**whole, "tries": {"jobs": 1, "of": 1240, "left": 2, "ratio": 1.25}}
+    told = section(render(some), "What eager against eager shows")
+    assert "A job is measured again at once, at most twice, while its times are in doubt" in told
+    assert "1 of 1240 jobs was; the latency of a try that was left out is in the median 1.25 times that of" in told
+    none = {**whole, "tries": {"jobs": 0, "of": 1240, "left": 0, "ratio": None}}
+    assert "measured again at once" not in render(none)
+
+
 def test_what_a_graph_costs_without_its_copies_is_told_by_both_timers(whole):
     arm, found = "compile-reduce-overhead-static", {}
     times = {(r["op"], r["size"], r["mode"], r["metric"]): r["estimate"] for r in whole["summary"]}

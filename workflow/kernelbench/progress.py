@@ -23,6 +23,8 @@ from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from kernelbench.attempts import doubts
+
 # Drawing takes time of the machine that measures.
 DRAWS_PER_SECOND = 1
 # Seconds between two lines where there is no terminal.
@@ -243,12 +245,12 @@ class LogHandler(LogHandlerBase):
             self.note(f"{self.tally.summary(now)}; now {job.name}", now)
         elif event == LogEvent.JOB_FINISHED and record.job_id in self.tally.running:
             job = self.tally.running[record.job_id]
-            status, reason, doubts = _outcome(job.record)
-            self.tally.end(record.job_id, status, now, doubtful=bool(doubts))
+            status, reason, found = _outcome(job.record)
+            self.tally.end(record.job_id, status, now, doubtful=bool(found))
             if status not in EXPECTED:
                 self.fail(job, f"{status}: {reason}")
-            elif doubts:
-                self.fail(job, "; ".join(doubts), "yellow")
+            elif found:
+                self.fail(job, "; ".join(found), "yellow")
         elif event == LogEvent.JOB_ERROR and record.jobid in self.tally.running:
             job = self.tally.running[record.jobid]
             self.tally.end(record.jobid, "failed", now)
@@ -325,17 +327,11 @@ class LogHandler(LogHandlerBase):
 
 
 def _outcome(record: Path | None) -> tuple[str, str, list[str]]:
-    """Return status, reason and doubts of a job that Snakemake holds for done: its record's, if it measures.
-
-    Doubts: what the gate refuses of a single record. Of the power cap it asks which modes of a cell have it.
-    """
+    """Return status, reason and doubts of a job that Snakemake holds for done: its record's, if it measures."""
     if record is None:
         return "ok", "", []
     entry = json.loads(record.read_text(encoding="utf-8"))
-    doubts = [said for said in entry.get("suspect") or () if "power cap" not in said]
-    if entry.get("warm_up", {}).get("settled") is False:
-        doubts.append("its warm-up did not settle")
-    return entry["status"], entry["reason"], doubts
+    return entry["status"], entry["reason"], doubts(entry)
 
 
 def _words(logs: list[str]) -> list[str]:

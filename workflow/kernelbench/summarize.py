@@ -192,6 +192,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "causes": reasons,
         "spread": _plain(_spread(data)),
         "unsettled": _unsettled(data),
+        "tries": _tries(data),
         "payback": _plain(_paybacks(data, speedups)),
         "traces": traces(data.jobs),
         "drift": data.drift,
@@ -567,3 +568,26 @@ def _unsettled(data: Data) -> list[str]:
     """Return the jobs whose warm-up never settled."""
     rows = data.jobs[data.jobs.settled.eq(False)]
     return ["/".join(map(str, r)) for r in rows[["op", "dtype", "size", "mode", "repeat"]].to_numpy()]
+
+
+def _tries(data: Data) -> dict | None:
+    """Return {jobs, of, left, ratio}: how many of the jobs were measured again at once, and what that left out.
+
+    left: how many tries; ratio: the median of their latencies, each as a multiple of that of the try that was kept,
+    None where there are none. None where no job says how often it was tried.
+    """
+    said = data.jobs.get("process.again", pd.Series(dtype=str)).dropna().map(json.loads)
+    if said.empty:
+        return None
+    again = data.jobs.loc[said[said.map(len) > 0].index, ["op", "dtype", "size", "mode", "repeat"]]
+    ratios = []
+    for index, *row, repeat in again.itertuples(name=None):
+        kept = data.values(tuple(row), "latency")
+        if kept is not None and repeat in kept.index:
+            ratios += [earlier["latency"] / np.exp(kept[repeat]) for earlier in said[index]]
+    return {
+        "jobs": len(again),
+        "of": len(said),
+        "left": int(said.map(len).sum()),
+        "ratio": _digits(np.median(ratios)) if ratios else None,
+    }

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from kernelbench import lanes, start
+from kernelbench import attempts, lanes, start
 from kernelbench.errors import run
 from kernelbench.harness import record
 from kernelbench.harness.child import SETTINGS
@@ -45,22 +45,27 @@ def main() -> None:
         waited = time.perf_counter() - before
         cores = lanes.cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
-        entry, outcome = start.measured(request, gpu, lock, arguments.timeout)
+        entry, outcome = attempts.measured(request, gpu, lock, arguments.timeout)
     entry["process"] = {"start": arguments.settings["start"], **outcome}
-    entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited)
+    again = sum(earlier["seconds"] for earlier in outcome["again"])
+    entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited, again)
     record.write(arguments.output, entry)
     print(_line(entry))
 
 
-def _account(seconds: dict, runner: str, waited: float) -> dict:
-    """Return the job's wall time, from the start of this process, as overhead + compilation + measurement, in s."""
-    wall = time.clock_gettime(time.CLOCK_BOOTTIME) - _started() - waited
+def _account(seconds: dict, runner: str, waited: float, again: float) -> dict:
+    """Return the job's wall time, from the start of this process, as overhead + compilation + measurement, in s.
+
+    Not in it: what it waited for the GPU, and the tries before the one that its record is of.
+    """
+    wall = time.clock_gettime(time.CLOCK_BOOTTIME) - _started() - waited - again
     compilation = 0 if runner == "eager" else seconds.get("first_call", 0)
     first_call = seconds.get("first_call", 0) - compilation
     measurement = first_call + sum(seconds.get(name, 0) for name in MEASUREMENT)
     return {
         "wall": wall,
         "waited": waited,
+        "again": again,
         "compilation": compilation,
         "measurement": measurement,
         "overhead": wall - compilation - measurement,
@@ -79,7 +84,8 @@ def _line(entry: dict) -> str:
     found = f"latency {median(latency):.1f} µs" if latency else entry["reason"]
     seconds = {name: round(value, 2) for name, value in entry["seconds"].items()}
     parts = "{overhead} overhead + {compilation} compilation + {measurement} measurement".format(**seconds)
-    notes = entry["suspect"] + [f"ended what it left behind: {left}" for left in entry["process"]["left"]]
+    notes = list(dict.fromkeys([*entry["suspect"], *attempts.doubts(entry)]))
+    notes += [f"ended what it left behind: {left}" for left in entry["process"]["left"]]
     return "; ".join([f"{entry['status']} {found}".strip(), f"{seconds['wall']} s = {parts}", *notes])
 
 

@@ -100,6 +100,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         },
         "failures": tables.failures(document),
         "unsettled": document["unsettled"],
+        "tries": document["tries"],
         "near_floor": checks.near_floor(document),
         "less_floor": checks.less_floor(document),
         "by_gpu": checks.by_gpu(document),
