@@ -13,6 +13,7 @@ snakemake verify                        measure a part of a recorded study again
 import json
 import math
 import os
+import sys
 from pathlib import Path
 
 from kernelbench import disk, progress, start
@@ -41,9 +42,10 @@ study = Study(config, here=not submits, given=typed(workflow.config_settings.con
 lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name in lanes.resources():
     workflow.register_resource(name, 1)
-# What the jobs inherit: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, and a place
-# for bytecode.
+# What the jobs inherit: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place for
+# bytecode, and this Python as python, with what is installed beside it, also where nobody activated its environment.
 os.environ |= environment(study.device) | start.bytecode() | {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
 recorded_figures = [

@@ -162,6 +162,18 @@ def test_the_plan_says_what_a_run_would_measure(grown):
         assert left(grown) == len(grown.planned()) == jobs
 
 
+def test_an_environment_that_nobody_activated_serves_its_own_snakemake(grown):
+    process = subprocess.run(
+        [sys.executable, "-m", "snakemake", "plan", "--cores", "1"],
+        cwd=grown.path,
+        env={**grown.variables, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    assert "time: " in process.stdout, process.stdout
+
+
 def test_a_deleted_record_is_measured_again_and_no_other(grown, tmp_path):
     """Tables that are made already would not miss it: the run itself asks for all records."""
     name = next(iter(grown.records()))
