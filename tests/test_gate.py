@@ -140,13 +140,15 @@ def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what)
     assert defect.what == what
 
 
-def test_pairs_of_two_runs_are_apart_also_where_nothing_ran_between_them(data):
-    """Only eager of one cell and repeat has another parent: what is compared with it is torn from it."""
+@pytest.mark.parametrize(("column", "runs"), [("process.parent", (7.0, 8.0)), ("process.run", ("7:100", "8:200"))])
+def test_pairs_of_two_runs_are_apart_also_where_nothing_ran_between_them(data, column, runs):
+    """Only eager of one cell and repeat has another run: what is compared with it is torn from it."""
     cell = {"op": "softmax", "size": "1024", "repeat": 0}
 
     def change(jobs):
-        own = (jobs[list(cell)] == list(cell.values())).all(axis=1)
-        return jobs.assign(**{"process.parent": (7.0 + (own & (jobs["mode"] == "eager"))).mask(jobs.repeat == 1)})
+        torn = (jobs[list(cell)] == list(cell.values())).all(axis=1) & (jobs["mode"] == "eager")
+        known = torn.map({False: runs[0], True: runs[1]}).mask(jobs.repeat == 1)
+        return jobs.drop(columns="process.parent", errors="ignore").assign(**{column: known})
 
     change_jobs(data, change)
     (defect,) = Gate(data).defects()

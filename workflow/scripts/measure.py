@@ -46,7 +46,7 @@ def main() -> None:
         cores = lanes.cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
         entry, outcome = attempts.measured(request, gpu, lock, arguments.timeout)
-    entry["process"] = {"start": arguments.settings["start"], **outcome}
+    entry["process"] = {"start": arguments.settings["start"], "run": os.environ.get(start.RUN), **outcome}
     again = sum(earlier["seconds"] for earlier in outcome["again"])
     entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited, again)
     record.write(arguments.output, entry)
