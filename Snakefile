@@ -13,7 +13,6 @@ snakemake verify                        measure a part of a recorded study again
 import json
 import math
 import os
-import sys
 from pathlib import Path
 
 from kernelbench import disk, progress, start
@@ -43,9 +42,9 @@ lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow
 for name in lanes.resources():
     workflow.register_resource(name, 1)
 # What the jobs inherit: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place for
-# bytecode, and this Python as python, with what is installed beside it, also where nobody activated its environment.
-os.environ |= environment(study.device) | start.bytecode() | {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+# bytecode, and this Python as python.
+os.environ |= environment(study.device) | start.bytecode() | start.python_first()
+os.environ |= {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
 recorded_figures = [

@@ -68,6 +68,14 @@ def bytecode() -> dict[str, str]:
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(_private() / "bytecode")}
 
 
+def python_first() -> dict[str, str]:
+    """Return the PATH on which this Python, and what is installed with it, comes first.
+
+    So it is where its environment was activated, and has to be for who called Snakemake by its path.
+    """
+    return {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}
+
+
 def key(environment, cores: list[int]) -> str:
     """Return what a parent's environment and cores must agree in with those of a job that it forks."""
     names = child.variables({"seed": 0, "repeat": 0, "threads": 0}, "")
