@@ -366,7 +366,7 @@ def is_mean(row: dict) -> bool:
         ("as recorded", f"On the NVIDIA H200 {AT_ONCE} repeats ran at the same time{ON_MORE}; each kept to one GPU"),
         (
             "as recorded",
-            f"up to {AT_ONCE} repeats ran at the same time, so that its {REPEATS} repeats are {BLOCKS} blocks",
+            f"up to {AT_ONCE} repeats ran at the same time, so that at most {BLOCKS} of its {REPEATS} followed one",
         ),
         ("as recorded", "`torch.compile` in its default mode is a free speedup for none of the 4 operations"),
         ("as recorded", "No other mode of `torch.compile` was measured on the NVIDIA H200."),
@@ -519,6 +519,10 @@ def a_job(mode: str, repeat: int, *suspect: str, **others) -> dict:
 
 
 # What older records do not say of their jobs.
+APART = [
+    {"op": "softmax", "dtype": "float16", "size": "1024", "repeats": [0, 2]},
+    {"op": "attention", "dtype": "float16", "size": "512", "repeats": [1]},
+]
 UNTOLD = {"costs": {}, "suspects": None, "clocks": [], "floors": []}
 
 
@@ -533,7 +537,7 @@ def test_jobs_are_counted_as_their_records_say():
         ]
     )
     found = jobs.about(table)
-    assert found["split"] == 1
+    assert found["apart"] == [{"op": "softmax", "dtype": "float16", "size": "4096", "repeats": [1]}]
     assert found["costs"]["triton"] == {
         "jobs": 3,
         "median": {"overhead": 1, "compilation": 0, "measurement": 2, "wall": 3},
@@ -546,7 +550,7 @@ def test_jobs_are_counted_as_their_records_say():
         "throttled: power cap": {"jobs": 1, "cells": [{**cell, "jobs": 1, "modes": ["eager"]}]},
     }
     old = table.drop(columns=["suspect", "process.parent", "seconds.overhead"])
-    assert jobs.about(old) == {**UNTOLD, "split": 0, "at_once": 2, "blocks": 2}
+    assert jobs.about(old) == {**UNTOLD, "apart": [], "at_once": 2, "blocks": 2}
 
 
 @pytest.mark.parametrize(
@@ -585,7 +589,7 @@ def test_clocks_are_told_by_cell_and_kind_of_timer(document):
     told = numbers(document, PUBLISHED, False)["clocks"]
     assert told == {"single": [], "many": [{"label": "softmax", "size": "4096", "low": 1600.0, "high": 1980.0}]}
     found[0]["single"]["low"] = 1900.0
-    words = "the clock was lower at softmax 1024 (down to 1900&nbsp;MHz)"
+    words = "by that of the slowest mode in the median over its repeats, at softmax 1024 (1900&nbsp;MHz)"
     assert f"{words}; each verdict on a mode that ran into the power cap" in section(render(document), "Limits")
     draft = paper.render(ROOT / "paper" / "paper.md", [machine(document)], PUBLISHED, COVERAGE, ["a defect"])
     assert f"{words}." in section(draft, "Limits")
@@ -630,10 +634,12 @@ def test_suspect_jobs_and_costs_in_words(document):
     assert "In none of the 1 job of the study" in section(render(document), "Limits")
     document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0, status="oom")]))
     assert "of the study of the NVIDIA H200" not in section(render(document), "Limits")
-    document["jobs"] = {**UNTOLD, "split": 2, "at_once": 1, "blocks": 3}
+    document["jobs"] = {**UNTOLD, "apart": APART, "at_once": 1, "blocks": 3}
     text = render(document)
     assert "are recorded and not judged" in section(text, "Limits") and "tbl-cost" not in text
-    assert "In 2 repeats that process was replaced" in render(started("warm")(document))
+    text = render(started("warm")(document))
+    assert "Apart from the rest of their repeats, in another run from another process, of the same seed" in text
+    assert "were measured softmax 1024 (repeats 0 and 2) and attention 512 (repeat 1)." in text
 
 
 def test_claims_are_shown_as_they_are_told_on_each_machine(whole, document):
@@ -931,7 +937,7 @@ def test_what_is_shown_neither_faster_nor_slower_is_no_answer(document):
 
 
 def test_that_p_values_take_no_account_of_added_repeats_is_said_where_a_note_may_say_so(document):
-    told = "Where repeats were added to a study, or measured again, its note says so"
+    told = "Where repeats were added to a study, or measured again, it says so"
     document["study"]["note"] = "Two repeats were added."
     text = render(document)
     assert told in text and "Two repeats were added." in section(text, "What is measured")
@@ -1317,6 +1323,37 @@ def test_free_names_the_sizes_of_a_mode_that_ran_at_fewer_than_others(recorded, 
     assert all("`transformer` in `float32` at 128" in found[mode] for mode in ("compile", "compile-max-autotune"))
 
 
+@pytest.mark.parametrize(
+    ("there", "kept"),
+    [
+        ({"128": "faster", "1024": "slower"}, True),
+        ({"128": "inconclusive", "1024": "faster"}, True),
+        ({"128": "inconclusive", "1024": "inconclusive"}, False),
+        ({"128": "slower", "1024": "faster"}, False),
+    ],
+)
+def test_what_is_free_in_one_study_and_not_on_the_same_cells_of_another_is_not_decided(
+    recorded, recorded_models, recorded_dtypes, there, kept
+):
+    free, other = (copy.deepcopy(topic) for topic in (recorded_dtypes, recorded_models))
+    for row in rows(free, baseline="eager", mode="compile", op="transformer"):
+        row["verdict"] = "faster"
+    for row in rows(other, baseline="eager", op="transformer"):
+        row["verdict"] = there.get(row["size"], "inconclusive") if row["verdict"] else row["verdict"]
+    found = section(render(recorded, free, other), "Conclusion")
+    said = (
+        "counts as not decided: `compile` for `transformer` in `float32` at 128 (`h200-dtypes`; not in `h200-models`)"
+    )
+    assert (f"{said}." in found) != kept
+    freed = found.split("it is free ")[1].split("; in `compile` it is")[0]
+    assert ("`transformer`" in freed) == kept
+    for row in rows(other, baseline="eager", op="transformer"):
+        row["verdict"] = "slower" if row["verdict"] else row["verdict"]
+    assert f"{said}." in render(recorded, free, other)
+    other["study"]["ops"]["transformer"]["heads"] = 8  # Another cell by that name.
+    assert "counts as not decided" not in render(recorded, free, other)
+
+
 def test_modes_in_which_compiling_is_free_are_concluded_beside_the_default(recorded, recorded_modes):
     graphs = (
         "in `compile-reduce-overhead`, `compile-max-autotune` and `compile-iteration` for `conv` in `float16` at 128;"
@@ -1426,7 +1463,7 @@ def test_what_the_clock_makes_of_a_topic_is_no_gain_and_not_paid(recorded, recor
     where = "`compile` at matrix product in `float16` 4096 ran the kernels of eager at another SM clock"
     assert where in section(text, "Other operations, models, modes and dtypes {")
     clocks = re.search(r"in the study `h200-dtypes` the clock was lower at (.*): a mode", section(text, "Limits"))[1]
-    assert re.search(r"matrix product in `float16` 4096 \(down to 1\d\d\d&nbsp;MHz\)", clocks)
+    assert re.search(r"matrix product in `float16` 4096 \(1\d\d\d&nbsp;MHz\)", clocks)
     cell = {"op": "matmul", "dtype": "float16", "size": "4096", "mode": "compile", "metric": "device"}
     (paid,) = (row for row in recorded_dtypes["payback"] if cell.items() <= row.items())
     table = text.split("| Operation | Size | First call, s more |")[-1]
@@ -1535,7 +1572,7 @@ def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_its
     assert "at 1024 and 4096, in `float32`." in found
     odd = copy.deepcopy(chain_study)
     odd["jobs"].update(at_once=2, blocks=3)
-    blocks = f"The study's {chain_study['study']['repeats']} repeats are 3 blocks in time."
+    blocks = f"At most 3 of the study's {chain_study['study']['repeats']} repeats followed one another."
     assert blocks in render(recorded, odd) and blocks not in found
     where = {"mode": CONTROL, "metric": "latency", "op": "matmul_softmax", "size": "100", "baseline": "eager"}
     (row,) = rows(odd, **where)
@@ -1661,9 +1698,12 @@ def test_where_compiled_code_does_otherwise_on_other_inputs_is_told_wherever_we_
     assert (both, turned["device"]) == (20, {"softmax": [], "layer_norm": []})
     assert turned["latency"] == {"softmax": ["1024"], "layer_norm": ["256", "2048"]}
     text = render(recorded, document)
-    told = "is faster by latency, and not slower, at softmax 1024 and layer normalization 256 and 2048, of the 10 sizes"
+    told = (
+        "is faster by latency at 6 of the 10 sizes that both studies have, in place of 1: it turns from slower to "
+        "faster at softmax 1024 and layer normalization 256 and 2048"
+    )
     for part in (text.split("# The question")[0], section(text, "Conclusion")):
-        assert f"On inputs of 256&nbsp;MiB at each size it {told} that both studies have" in part
+        assert f"On inputs of 256&nbsp;MiB at each size it {told}" in part
     assert f"on inputs of 256&nbsp;MiB at each size compiled code {told}" in section(text, "The published figures {")
     found = " ".join(section(text, "Kernels written by hand, and those of libraries {").split())
     where = "by device time at none and by latency at `softmax_256mib` 1024 and `layer_norm_256mib` 256 and 2048"
@@ -1674,8 +1714,13 @@ def test_where_compiled_code_does_otherwise_on_other_inputs_is_told_wherever_we_
         row["verdict"] = "faster"
     template = [machine(recorded), machine(here, local=True), machine(document)]
     abstract = paper.render(ROOT / "paper" / "paper.md", template, PUBLISHED, COVERAGE, []).split("# The question")[0]
-    assert told in abstract and "and not slower, at softmax 1024, of the 10 sizes" in abstract, "each its own"
-    for verdict, turns in (("slower", "is slower by latency, and not faster, at softmax 4096, of the 10"), ("", "")):
+    assert told in abstract and "in place of 6: it turns from slower to faster at softmax 1024." in abstract, (
+        "each its own"
+    )
+    slower = (
+        "is faster by latency at none of the 10 sizes that both studies have, in place of 1: it turns from faster to"
+    )
+    for verdict, turns in (("slower", f"{slower} slower at softmax 4096."), ("", "")):
         for row in rows(document, **of, metric="latency"):
             row["verdict"] = verdict
         abstract = render(recorded, document).split("# The question")[0]
@@ -1683,7 +1728,7 @@ def test_where_compiled_code_does_otherwise_on_other_inputs_is_told_wherever_we_
 
 
 def test_an_operation_that_is_free_at_one_size_alone_is_named_beside_those_that_were_tried_at_one(recorded):
-    told = "Asked at one size alone, as of those whose size is named, it would be for softmax 4096 as well."
+    told = "Asked at one size alone, as of those whose size is named, compiled code would be free for softmax 4096 as"
     assert told in section(render(recorded), "Conclusion")
     for row in rows(recorded, mode="compile", baseline="eager", op="softmax", size="4096"):
         row["verdict"] = "slower"

@@ -15,7 +15,7 @@ import yaml
 
 from kernelbench.collect import SAME
 from kernelbench.harness.provenance import source_blobs, sources_digest
-from kernelbench.jobs import CELL, clocks_of, slowed
+from kernelbench.jobs import CELL, clocks_of, runs_of, slowed
 from kernelbench.study import cells_of, diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
@@ -138,17 +138,14 @@ class Gate:
     def unordered(self) -> Iterator[Defect]:
         """Modes that did not run next to those that they are compared with, or cells in another order than planned.
 
-        Nor in one run, which older records know by its warm parent alone, of which it has one for each repeat: two runs
-        may be any time apart.
+        Nor in one run: two of them may be any time apart.
         """
         pieces = [*CELL, "repeat"]
         ordered = self.jobs.sort_values(["repeat", "ran"])
         begins = (ordered[pieces] != ordered[pieces].shift()).any(axis=1)
         ordered = ordered.assign(block=begins.cumsum())
         found = ordered.groupby("block").place.transform(lambda places: not places.is_monotonic_increasing)
-        runs, parents = (ordered.get(f"process.{name}", pd.Series(index=ordered.index)) for name in ("run", "parent"))
-        where = ordered.assign(run=runs.astype(object).fillna(parents))
-        where = where.groupby([*pieces, "mode"])[["block", "run"]].first()
+        where = ordered.assign(run=runs_of(ordered)).groupby([*pieces, "mode"])[["block", "run"]].first()
         for mode, own in ordered.groupby("mode"):
             other = diagnosed(self.study, mode)
             for baseline in [other] if other else self.study["baselines"]:

@@ -21,21 +21,36 @@ def packages(jobs: pd.DataFrame) -> dict[str, str]:
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, clocks, floors, split, at_once, blocks}.
+    """Return {costs, suspects, clocks, floors, apart, at_once, blocks}.
 
-    floors: the median of FLOOR in each repeat; split: how many repeats had to go on in a second warm parent; at_once:
-    how many ran at the same time, at most; blocks: how many of them followed one another.
+    floors: the median of FLOOR in each repeat; apart: cells that another run measured than the rest of their repeat,
+    [{op, dtype, size, repeats}]; at_once: how many ran at the same time, at most; blocks: how many of them followed one
+    another.
     """
-    parents = jobs.groupby("repeat")["process.parent"].nunique() if "process.parent" in jobs else pd.Series(dtype=int)
     return {
         "costs": _costs(jobs),
         "suspects": _suspects(jobs),
         "clocks": _clocks(jobs),
         "floors": jobs.groupby("repeat")[FLOOR].median().dropna().tolist() if FLOOR in jobs else [],
-        "split": int((parents > 1).sum()),
+        "apart": _apart(jobs),
         "at_once": _at_once(jobs),
         "blocks": _blocks(jobs),
     }
+
+
+def runs_of(jobs: pd.DataFrame) -> pd.Series:
+    """Return the run of each job; older records know it by the warm parent, of which a run has one for each repeat."""
+    runs, parents = (jobs.get(f"process.{name}", pd.Series(index=jobs.index)) for name in ("run", "parent"))
+    return runs.astype(object).fillna(parents)
+
+
+def _apart(jobs: pd.DataFrame) -> list[dict]:
+    told = jobs.assign(run=runs_of(jobs)).dropna(subset=["run"])
+    main = told.groupby("repeat")["run"].transform(lambda runs: runs.value_counts().index[0])
+    found = {}
+    for *cell, repeat in told[told["run"] != main][[*CELL, "repeat"]].drop_duplicates().itertuples(index=False):
+        found.setdefault(tuple(cell), []).append(repeat)
+    return [{**dict(zip(CELL, cell, strict=True)), "repeats": sorted(of)} for cell, of in sorted(found.items())]
 
 
 def _at_once(jobs: pd.DataFrame) -> int:

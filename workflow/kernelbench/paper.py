@@ -30,6 +30,7 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
     """
     by_kind = {word: [m for m in machines if kind(m["study"]) == word] for word in KINDS}
     shown = by_kind["machine"] or machines
+    topics = _named(by_kind["topic"] if by_kind["machine"] else [])
     try:
         template = _environment(text.parent).get_template(text.name)
         rendered = template.render(
@@ -47,9 +48,9 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
                 {
                     **topic,
                     "name": f"{topic['title']} (study `{topic['label']}`)",
-                    "beyond": across.beyond(topic, by_kind["machine"]),
+                    "beyond": across.beyond(topic, by_kind["machine"], topics),
                 }
-                for topic in _named(by_kind["topic"] if by_kind["machine"] else [])
+                for topic in topics
             ],
             published=published,
             coverage=coverage,

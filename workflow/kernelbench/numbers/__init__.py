@@ -45,7 +45,7 @@ def numbers(document: dict, published: dict, local: bool) -> dict:
         "compilers": [mode for mode, entry in modes.items() if entry["runner"] == "compile"],
         "starts": topics.starts(study, modes),
         "start_pairs": topics.start_pairs(document),
-        "split": document["jobs"]["split"],
+        "apart": [{**row, "label": select.label_of(document, row)} for row in document["jobs"]["apart"]],
         "costs": costs.costs(document),
         "suspects": checks.suspects(document),
         "jobs": costs.jobs(document),
