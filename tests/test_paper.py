@@ -589,7 +589,7 @@ def test_clocks_are_told_by_cell_and_kind_of_timer(document):
     told = numbers(document, PUBLISHED, False)["clocks"]
     assert told == {"single": [], "many": [{"label": "softmax", "size": "4096", "low": 1600.0, "high": 1980.0}]}
     found[0]["single"]["low"] = 1900.0
-    words = "by that of the slowest mode in the median over its repeats, at softmax 1024 (1900&nbsp;MHz)"
+    words = "by the lowest that a mode has in the median over its repeats, at softmax 1024 (1900&nbsp;MHz)"
     assert f"{words}; each verdict on a mode that ran into the power cap" in section(render(document), "Limits")
     draft = paper.render(ROOT / "paper" / "paper.md", [machine(document)], PUBLISHED, COVERAGE, ["a defect"])
     assert f"{words}." in section(draft, "Limits")
