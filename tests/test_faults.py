@@ -200,16 +200,15 @@ def test_a_job_in_doubt_is_measured_again_at_once_and_keeps_what_was_left_out(re
     assert entry["warm_up"]["settled"] is (op == "once")
     earlier = entry["process"]["again"]
     assert [one["reason"] for one in earlier] == ["its warm-up did not settle"] * tries
-    assert all(one["latency"] >= 1000 for one in earlier)
+    assert all(one["medians"]["latency"] >= 1000 for one in earlier)
     assert log(checkout, op, mode).count("measured again at once: its warm-up did not settle") == tries
     assert ("; its warm-up did not settle" in log(checkout, op, mode)) is (op == "always")
 
 
 def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(restless):
     entry = read(restless[0])["always", "fresh", 0]
-    seconds, earlier = entry["seconds"], entry["process"]["again"]
-    assert seconds["again"] == sum(one["seconds"] for one in earlier)
-    assert seconds["wall"] < seconds["again"], "three tries that took as long, one of which counts"
+    seconds, left_out = entry["seconds"], sum(one["seconds"] for one in entry["process"]["again"])
+    assert seconds["wall"] < left_out, "three tries that took as long, one of which counts"
     parts = ("overhead", "compilation", "measurement")
     assert seconds["wall"] == pytest.approx(sum(seconds[part] for part in parts))
 
@@ -228,8 +227,9 @@ def test_a_study_keeps_what_was_left_out_and_says_how_much_it_was(restless):
     assert {name: found[name] for name in ("jobs", "of", "left")} == {"jobs": 2, "of": 3, "left": 3}
     latencies = pd.read_parquet(directory / "samples.parquet").query("timer == 'latency'").groupby("op", observed=True)
     kept = latencies["value"].median()
-    ratios = [one["latency"] / kept[op] for op, earlier in tries.items() for one in earlier]
-    assert found["ratio"] == pytest.approx(statistics.median(ratios), rel=1e-4)
+    for op, mode in (("once", "warm"), ("always", "fresh")):
+        ratio = statistics.median(one["medians"]["latency"] for one in tries[op]) / kept[op]
+        assert found["modes"][mode] == {"jobs": 1, "ratio": pytest.approx(ratio, rel=1e-4)}
 
 
 def test_a_job_is_tried_again_only_where_the_time_limit_leaves_room(monkeypatch):
@@ -237,8 +237,7 @@ def test_a_job_is_tried_again_only_where_the_time_limit_leaves_room(monkeypatch)
 
     def measured(*arguments):
         ended.append(arguments)
-        samples = {"latency": {"values": [1.0]}}
-        return {"status": "ok", "samples": samples, "warm_up": {"settled": False}}, {"end": "exited"}
+        return UNSETTLED, {"end": "exited"}
 
     monkeypatch.setattr(start, "measured", measured)
     monkeypatch.setattr(attempts, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
@@ -246,8 +245,33 @@ def test_a_job_is_tried_again_only_where_the_time_limit_leaves_room(monkeypatch)
         ended.clear()
         outcome = attempts.measured({}, "cpu", 0, timeout)[1]
         assert len(ended) == tries
-        earlier = {"reason": "its warm-up did not settle", "seconds": 1, "latency": 1.0}
-        assert outcome["again"] == [earlier] * (tries - 1)
+        assert outcome["again"] == [LEFT_OUT] * (tries - 1)
+        assert [limit for *_, limit in ended] == [timeout - place for place in range(tries)], "a limit for all tries"
+
+
+UNSETTLED = {"status": "ok", "samples": {"latency": {"values": [1.0]}}, "warm_up": {"settled": False}}
+LEFT_OUT = {"reason": "its warm-up did not settle", "seconds": 1, "medians": {"latency": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("last", "kept", "left_out"),
+    [
+        ({"status": "oom", "reason": "no room"}, UNSETTLED, {"reason": "oom: no room", "seconds": 1, "medians": {}}),
+        ({"status": "timeout", "reason": "late"}, UNSETTLED, {"reason": "timeout: late", "seconds": 1, "medians": {}}),
+        ({"status": "crashed", "reason": "why"}, {"status": "crashed", "reason": "why"}, LEFT_OUT),
+        ({"status": "incorrect", "reason": "why"}, {"status": "incorrect", "reason": "why"}, LEFT_OUT),
+    ],
+)
+def test_a_second_try_that_finds_no_room_is_no_result_and_one_that_fails_is(monkeypatch, last, kept, left_out):
+    ended, entries = [], iter([UNSETTLED, last])
+
+    def measured(*arguments):
+        ended.append(arguments)
+        return next(entries), {"end": "exited"}
+
+    monkeypatch.setattr(start, "measured", measured)
+    monkeypatch.setattr(attempts, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
+    assert attempts.measured({}, "cpu", 0, 60) == (kept, {"end": "exited", "again": [left_out]})
 
 
 def test_a_job_that_failed_or_runs_into_the_power_cap_is_not_tried_again(monkeypatch):

@@ -639,7 +639,8 @@ def test_suspect_jobs_and_costs_in_words(document):
     assert "are recorded and not judged" in section(text, "Limits") and "tbl-cost" not in text
     text = render(started("warm")(document))
     assert "Apart from the rest of their repeats, in another run from another process, of the same seed" in text
-    assert "were measured softmax 1024 (repeats 0 and 2) and attention 512 (repeat 1)." in text
+    cells = "were measured softmax 1024 (repeats 0 and 2) and attention 512 (repeat 1)."
+    assert cells in text and f"in another run, {cells}" in render(started("fresh")(document))
 
 
 def test_claims_are_shown_as_they_are_told_on_each_machine(whole, document):
@@ -1324,34 +1325,48 @@ def test_free_names_the_sizes_of_a_mode_that_ran_at_fewer_than_others(recorded, 
 
 
 @pytest.mark.parametrize(
-    ("there", "kept"),
+    ("there", "repeats", "kept", "told"),
     [
-        ({"128": "faster", "1024": "slower"}, True),
-        ({"128": "inconclusive", "1024": "faster"}, True),
-        ({"128": "inconclusive", "1024": "inconclusive"}, False),
-        ({"128": "slower", "1024": "faster"}, False),
+        ({"128": "faster", "1024": "slower"}, 7, True, False),
+        ({"128": "inconclusive", "1024": "faster"}, 7, True, False),
+        ({"128": "inconclusive", "1024": "inconclusive"}, 7, False, True),
+        ({"128": "inconclusive", "1024": "inconclusive"}, 3, True, False),
+        ({"128": "slower", "1024": "faster"}, 7, False, False),
     ],
 )
 def test_what_is_free_in_one_study_and_not_on_the_same_cells_of_another_is_not_decided(
-    recorded, recorded_models, recorded_dtypes, there, kept
+    recorded, recorded_models, recorded_dtypes, there, repeats, kept, told
 ):
     free, other = (copy.deepcopy(topic) for topic in (recorded_dtypes, recorded_models))
     for row in rows(free, baseline="eager", mode="compile", op="transformer"):
         row["verdict"] = "faster"
     for row in rows(other, baseline="eager", op="transformer"):
         row["verdict"] = there.get(row["size"], "inconclusive") if row["verdict"] else row["verdict"]
-    found = section(render(recorded, free, other), "Conclusion")
-    said = (
-        "counts as not decided: `compile` for `transformer` in `float32` at 128 (`h200-dtypes`; not in `h200-models`)"
-    )
-    assert (f"{said}." in found) != kept
-    freed = found.split("it is free ")[1].split("; in `compile` it is")[0]
+    other["study"]["repeats"] = repeats
+    found = conclusion(free, other, recorded)
+    said = "counts as not decided: `compile` for `transformer` in `float32` at 128 (`h200-dtypes`; not in `h200-models"
+    assert (f"{said}`)." in found) == told
+    freed, rest = found.split("it is free ")[1].split("; in `compile` it is")
     assert ("`transformer`" in freed) == kept
-    for row in rows(other, baseline="eager", op="transformer"):
-        row["verdict"] = "slower" if row["verdict"] else row["verdict"]
-    assert f"{said}." in render(recorded, free, other)
+    assert ("`transformer` in `float32` at 128" in rest.split("\n")[0]) == told
     other["study"]["ops"]["transformer"]["heads"] = 8  # Another cell by that name.
-    assert "counts as not decided" not in render(recorded, free, other)
+    assert "counts as not decided" not in conclusion(free, other, recorded)
+
+
+def test_what_was_measured_here_denies_nothing_that_is_recorded(recorded, recorded_dtypes):
+    free, here = (copy.deepcopy(recorded_dtypes) for _ in range(2))
+    for topic, verdict in ((free, "faster"), (here, "inconclusive")):
+        for row in rows(topic, baseline="eager", mode="compile", op="transformer"):
+            row["verdict"] = verdict
+    machines = [machine(recorded), machine(free), machine(here, local=True)]
+    text = paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE, [])
+    assert "counts as not decided" not in text
+
+
+def conclusion(free: dict, other: dict, recorded: dict) -> str:
+    """The conclusion from a machine's study and two topics, all of them recorded."""
+    machines = [machine(document) for document in (recorded, free, other)]
+    return section(paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE, []), "Conclusion")
 
 
 def test_modes_in_which_compiling_is_free_are_concluded_beside_the_default(recorded, recorded_modes):
@@ -1423,13 +1438,18 @@ def test_a_sign_that_turns_between_a_cold_and_a_warm_cache_is_told_where_we_conc
     assert "so close to the floor" not in render(settled)
 
 
-def test_jobs_that_were_measured_again_at_once_are_told_where_there_are_any(whole):
+def test_jobs_that_were_measured_again_at_once_are_told_where_there_are_any(whole, recorded_modes):
     assert "measured again at once" not in render(whole)
-    some = {**whole, "tries": {"jobs": 1, "of": 1240, "left": 2, "ratio": 1.25}}
+    modes = {"compile": {"jobs": 2, "ratio": 1.25}, "eager": {"jobs": 1, "ratio": None}}
+    of = whole["study"]["repeats"] * 124
+    some = {**whole, "tries": {"jobs": 3, "of": of, "left": 4, "modes": modes}}
     told = section(render(some), "What eager against eager shows")
     assert "A job is measured again at once, at most twice, while its times are in doubt" in told
-    assert "1 of 1240 jobs was; the latency of a try that was left out is in the median 1.25 times that of" in told
-    none = {**whole, "tries": {"jobs": 0, "of": 1240, "left": 0, "ratio": None}}
+    assert f"On the NVIDIA H200 were 3 of {of} jobs: 2 of `compile` (1.25), 1 of `eager`, in parentheses what a" in told
+    topic = {**recorded_modes, "tries": {"jobs": 1, "of": 89, "left": 1, "modes": {"jit": {"jobs": 1, "ratio": 1.0}}}}
+    told = section(render(whole, topic), "What eager against eager shows")
+    assert "On the NVIDIA H200 was 1 of 89 jobs of `h200-modes` that say so: 1 of `jit` (1.00), in" in told
+    none = {**whole, "tries": {"jobs": 0, "of": of, "left": 0, "modes": {}}}
     assert "measured again at once" not in render(none)
 
 
@@ -1577,8 +1597,11 @@ def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_its
     where = {"mode": CONTROL, "metric": "latency", "op": "matmul_softmax", "size": "100", "baseline": "eager"}
     (row,) = rows(odd, **where)
     row["verdict"] = "slower"
+    (mean,) = rows(odd, **{**where, "size": "all"})
+    mean["verdict"] = "faster"
     told = (
-        f"by latency at `matmul_softmax` 100 ({paper.ci(row)}): there a difference that is no larger decides nothing."
+        f"by latency at `matmul_softmax` 100 ({paper.ci(row)}) and by latency at `matmul_softmax` over its sizes "
+        f"({paper.ci(mean)}): there a difference that is no larger decides nothing."
     )
     assert told in render(recorded, odd) and told not in found
 

@@ -26,19 +26,24 @@ def doubts(entry: dict) -> list[str]:
 def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:
     """Run a job as `start.measured` does, again while its record is in doubt; return (record, outcome) of the last try.
 
-    outcome has `again`, of each try before: reason, seconds (s) and latency (µs, the median), so that anyone can see
-    what was left out. A try has all of `timeout` (s); another one begins only where one that takes twice as long as the
-    last would still end within it.
+    outcome has `again`, of each try that was left out: reason, seconds (s) and medians, by timer in its unit: what a
+    repeat is in the statistics, so that anyone can see what that does. All tries share `timeout` (s); another begins
+    only where it could take twice as long as the last. One that finds no memory or time left is no result, and is left
+    out in the place of the one before.
     """
-    began, earlier = time.perf_counter(), []
+    kept, out = None, []
     while True:
         before = time.perf_counter()
         entry, outcome = start.measured(request, gpu, lock, timeout)
-        now = time.perf_counter()
+        took = time.perf_counter() - before
+        timeout -= took
+        if kept and entry["status"] in ("oom", "timeout"):
+            reason = f"{entry['status']}: {entry['reason']}"
+            return kept[0], kept[1] | {"again": [*out[:-1], {"reason": reason, "seconds": took, "medians": {}}]}
         reason = "; ".join(doubts(entry)) if entry["status"] == "ok" else ""
-        late = now - began + 2 * (now - before) > timeout
-        if not reason or late or len(earlier) == ATTEMPTS - 1:
-            return entry, outcome | {"again": earlier}
-        latency = median(entry["samples"]["latency"]["values"])
-        earlier.append({"reason": reason, "seconds": now - before, "latency": latency})
+        if not reason or 2 * took > timeout or len(out) == ATTEMPTS - 1:
+            return entry, outcome | {"again": out}
+        kept = entry, outcome
+        medians = {timer: median(series["values"]) for timer, series in entry["samples"].items()}
+        out.append({"reason": reason, "seconds": took, "medians": medians})
         print(f"measured again at once: {reason}", flush=True)

@@ -571,23 +571,22 @@ def _unsettled(data: Data) -> list[str]:
 
 
 def _tries(data: Data) -> dict | None:
-    """Return {jobs, of, left, ratio}: how many of the jobs were measured again at once, and what that left out.
+    """Return {jobs, of, left, modes}: how many of the jobs were measured again at once, and what that left out.
 
-    left: how many tries; ratio: the median of their latencies, each as a multiple of that of the try that was kept,
-    None where there are none. None where no job says how often it was tried.
+    left: how many tries; modes: by mode {jobs, ratio}, ratio: the median of their times by the first metric, each as a
+    multiple of that of the try that was kept, None where there are none. None where no job says how often it was tried.
     """
     said = data.jobs.get("process.again", pd.Series(dtype=str)).dropna().map(json.loads)
     if said.empty:
         return None
     again = data.jobs.loc[said[said.map(len) > 0].index, ["op", "dtype", "size", "mode", "repeat"]]
-    ratios = []
+    ratios = {mode: [] for mode in again["mode"]}
     for index, *row, repeat in again.itertuples(name=None):
-        kept = data.values(tuple(row), "latency")
+        metric = "latency" if data.values(tuple(row), data.device_metric) is None else data.device_metric
+        kept = data.values(tuple(row), metric)
+        times = [out["medians"][metric] for out in said[index] if metric in out["medians"]]
         if kept is not None and repeat in kept.index:
-            ratios += [earlier["latency"] / np.exp(kept[repeat]) for earlier in said[index]]
-    return {
-        "jobs": len(again),
-        "of": len(said),
-        "left": int(said.map(len).sum()),
-        "ratio": _digits(np.median(ratios)) if ratios else None,
-    }
+            ratios[row[-1]] += [time / np.exp(kept[repeat]) for time in times]
+    counts = again["mode"].value_counts()
+    modes = {m: {"jobs": int(counts[m]), "ratio": _digits(np.median(r)) if r else None} for m, r in ratios.items()}
+    return {"jobs": len(again), "of": len(said), "left": int(said.map(len).sum()), "modes": modes}

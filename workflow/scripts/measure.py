@@ -46,8 +46,9 @@ def main() -> None:
         cores = lanes.cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
         entry, outcome = attempts.measured(request, gpu, lock, arguments.timeout)
-    entry["process"] = {"start": arguments.settings["start"], "run": os.environ.get(start.RUN), **outcome}
-    again = sum(earlier["seconds"] for earlier in outcome["again"])
+    name = os.environ.get(start.RUN) or start.run_name(os.getpid())  # By hand a job is a run of its own.
+    entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}
+    again = sum(out["seconds"] for out in outcome["again"])
     entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited, again)
     record.write(arguments.output, entry)
     print(_line(entry))
@@ -56,7 +57,7 @@ def main() -> None:
 def _account(seconds: dict, runner: str, waited: float, again: float) -> dict:
     """Return the job's wall time, from the start of this process, as overhead + compilation + measurement, in s.
 
-    Not in it: what it waited for the GPU, and the tries before the one that its record is of.
+    Not in it: what it waited for the GPU, and the tries that were left out.
     """
     wall = time.clock_gettime(time.CLOCK_BOOTTIME) - _started() - waited - again
     compilation = 0 if runner == "eager" else seconds.get("first_call", 0)
@@ -65,7 +66,6 @@ def _account(seconds: dict, runner: str, waited: float, again: float) -> dict:
     return {
         "wall": wall,
         "waited": waited,
-        "again": again,
         "compilation": compilation,
         "measurement": measurement,
         "overhead": wall - compilation - measurement,

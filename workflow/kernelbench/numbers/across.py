@@ -29,22 +29,25 @@ def beyond(topic: dict, machines: list[dict], topics: list[dict]) -> dict:
 def _denied(topic: dict, label: str, mode: str, topics: list[dict]) -> list[str]:
     """Return the other studies of the machine that find `mode` faster at none of the sizes that make the op free.
 
-    Or that find it slower somewhere, at a size of both.
+    Or that find it slower somewhere, at a size of both. That of few repeats says nothing by what it does not find. A
+    study that was measured here is another machine's.
     """
     op, found = topic["ops"][label], []
     for other in topics:
-        for there in other["ops"].values() if other["title"] == topic["title"] and other is not topic else ():
+        beside = other is not topic and all(other[name] == topic[name] for name in ("title", "local"))
+        for there in other["ops"].values() if beside and mode in other["answers"] else ():
             if _is_like(topic, op, other, there) and op["parameters"] == there["parameters"]:
+                few = other["answers"][mode]["few"]
                 pairs = [[of["modes"].get(mode, {}).get(m, NOTHING) for of in (op, there)] for m in topic["metrics"]]
-                if any(_denies(own, others) for own, others in pairs):
+                if any(_denies(own, others, few) for own, others in pairs):
                     found.append(other["label"])
     return found
 
 
-def _denies(own: dict, others: dict) -> bool:
+def _denies(own: dict, others: dict, few: bool) -> bool:
     verdicts = {size: others["sizes"].get(size, {}).get("verdict") for size in own["sizes"]}
     again = {verdicts[size] for size in own["faster"]} - {None}
-    return "slower" in verdicts.values() or (bool(again) and "faster" not in again)
+    return "slower" in verdicts.values() or (bool(again) and "faster" not in again and not few)
 
 
 def elsewhere(study: dict, machine: dict, mode: str) -> dict:
