@@ -44,7 +44,7 @@ for name in lanes.resources():
 # What the jobs inherit: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place for
 # bytecode, and this Python as python.
 os.environ |= environment(study.device) | start.bytecode() | start.python_first()
-os.environ |= {start.RUN: start.run_name(os.getpid()), "PYTHONUTF8": "1"}
+os.environ |= start.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
 recorded_figures = [

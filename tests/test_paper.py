@@ -1442,14 +1442,14 @@ def test_jobs_that_were_measured_again_at_once_are_told_where_there_are_any(whol
     assert "measured again at once" not in render(whole)
     modes = {"compile": {"jobs": 2, "ratio": 1.25}, "eager": {"jobs": 1, "ratio": None}}
     of = whole["study"]["repeats"] * 124
-    some = {**whole, "tries": {"jobs": 3, "of": of, "left": 4, "modes": modes}}
+    some = {**whole, "tries": {"jobs": 3, "of": of, "modes": modes}}
     told = section(render(some), "What eager against eager shows")
     assert "A job is measured again at once, at most twice, while its times are in doubt" in told
     assert f"On the NVIDIA H200 were 3 of {of} jobs: 2 of `compile` (1.25), 1 of `eager`, in parentheses what a" in told
-    topic = {**recorded_modes, "tries": {"jobs": 1, "of": 89, "left": 1, "modes": {"jit": {"jobs": 1, "ratio": 1.0}}}}
+    topic = {**recorded_modes, "tries": {"jobs": 1, "of": 89, "modes": {"jit": {"jobs": 1, "ratio": 1.0}}}}
     told = section(render(whole, topic), "What eager against eager shows")
     assert "On the NVIDIA H200 was 1 of 89 jobs of `h200-modes` that say so: 1 of `jit` (1.00), in" in told
-    none = {**whole, "tries": {"jobs": 0, "of": of, "left": 0, "modes": {}}}
+    none = {**whole, "tries": {"jobs": 0, "of": of, "modes": {}}}
     assert "measured again at once" not in render(none)
 
 

@@ -70,6 +70,8 @@ def test_each_repeat_is_one_allocation_of_one_gpu_and_the_summed_time(tmp_path, 
     starts = [datetime.fromisoformat(record["started"]) for record in measured]
     ends = [start + timedelta(seconds=r["seconds"]["total"]) for start, r in zip(starts, measured, strict=True)]
     assert all(end <= start for end, start in zip(ends, starts[1:], strict=False)), "two jobs ran at once"
+    runs = {(r["repeat"], r["process"]["run"]) for r in measured}
+    assert len(runs) == len({run for _, run in runs}) == 2, "a run for each repeat, which the gate asks its pairs for"
 
 
 def test_a_cancelled_repeat_keeps_its_records_and_goes_on(tmp_path, cluster, submitted):

@@ -26,11 +26,23 @@ from kernelbench.harness import child
 MESSAGE_BYTES = 2**16
 # What a run of the workflow leaves in its environment: the process that parents must not outlive.
 RUN = "KERNELBENCH_RUN"
+# And what records call the run.
+NAME = "KERNELBENCH_RUN_NAME"
 
 
 def run_name(pid: int) -> str:
     """Return what tells the process `pid` from any other, before or after it: its id and its start (clock ticks)."""
     return f"{pid}:{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+
+
+def named(remote: bool) -> dict[str, str]:
+    """Return the variables that tell jobs of the run that this process is; remote: it runs in an allocation of SLURM.
+
+    There each job has a Snakemake of its own, and all that an allocation measures is one run.
+    """
+    own = run_name(os.getpid())
+    allocation = os.environ.get("SLURM_JOB_ID") if remote else None
+    return {RUN: own, NAME: f"slurm:{allocation}" if allocation else own}
 
 
 def open_run(name: str) -> int:

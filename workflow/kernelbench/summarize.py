@@ -571,10 +571,11 @@ def _unsettled(data: Data) -> list[str]:
 
 
 def _tries(data: Data) -> dict | None:
-    """Return {jobs, of, left, modes}: how many of the jobs were measured again at once, and what that left out.
+    """Return {jobs, of, modes}: how many of the jobs were measured again at once, and what that left out.
 
-    left: how many tries; modes: by mode {jobs, ratio}, ratio: the median of their times by the first metric, each as a
-    multiple of that of the try that was kept, None where there are none. None where no job says how often it was tried.
+    modes: by mode {jobs, ratio}; ratio: the median of the times that were left out, by device time or else by latency,
+    each as a multiple of that of the try that was kept, None where there are none. None where no job says how often it
+    was tried.
     """
     said = data.jobs.get("process.again", pd.Series(dtype=str)).dropna().map(json.loads)
     if said.empty:
@@ -589,4 +590,4 @@ def _tries(data: Data) -> dict | None:
             ratios[row[-1]] += [time / np.exp(kept[repeat]) for time in times]
     counts = again["mode"].value_counts()
     modes = {m: {"jobs": int(counts[m]), "ratio": _digits(np.median(r)) if r else None} for m, r in ratios.items()}
-    return {"jobs": len(again), "of": len(said), "left": int(said.map(len).sum()), "modes": modes}
+    return {"jobs": len(again), "of": len(said), "modes": modes}

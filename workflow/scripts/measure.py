@@ -46,7 +46,7 @@ def main() -> None:
         cores = lanes.cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
         entry, outcome = attempts.measured(request, gpu, lock, arguments.timeout)
-    name = os.environ.get(start.RUN) or start.run_name(os.getpid())  # By hand a job is a run of its own.
+    name = os.environ.get(start.NAME) or start.run_name(os.getpid())  # By hand a job is a run of its own.
     entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}
     again = sum(out["seconds"] for out in outcome["again"])
     entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited, again)
