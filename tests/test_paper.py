@@ -1353,6 +1353,19 @@ def test_what_is_free_in_one_study_and_not_on_the_same_cells_of_another_is_not_d
     assert "counts as not decided" not in conclusion(free, other, recorded)
 
 
+@pytest.mark.parametrize(
+    ("verdict", "low", "told"), [("inconclusive", 0.9, True), ("inconclusive", 0.98, False), ("equivalent", 0.9, False)]
+)
+def test_where_what_is_free_may_be_slower_all_the_same_is_said(recorded, recorded_models, verdict, low, told):
+    free = copy.deepcopy(recorded_models)
+    for row in rows(free, baseline="eager", mode="compile", op="transformer", metric="latency"):
+        row["verdict"] = "faster" if row["size"] == "1024" else verdict
+        row["ci_low"] = 1.1 if row["size"] == "1024" else low
+    text = section(render(recorded, free), "Conclusion")
+    said = "is not told apart and may be slower at `transformer` in `float32` 128 by latency ("
+    assert "`transformer` in `float32`" in text.split("it is free ")[1].split("; in ")[0] and (said in text) == told
+
+
 def test_what_was_measured_here_denies_nothing_that_is_recorded(recorded, recorded_dtypes):
     free, here = (copy.deepcopy(recorded_dtypes) for _ in range(2))
     for topic, verdict in ((free, "faster"), (here, "inconclusive")):
