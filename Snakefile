@@ -75,6 +75,10 @@ include: "workflow/rules/artefacts.smk"
 
 onstart:
     progress.announce(study.results, workflow.dag.needrun_jobs())
+    # Snakemake's limit of job starts a second has it look at all ready jobs once a second for each job that has ended: by
+    # the two hundredth that keeps a core busy, beside what is measured. Only submissions need a limit.
+    if not submits:
+        workflow.scheduler.job_rate_limiter = None
 
 
 onerror:
