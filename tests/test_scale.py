@@ -3,7 +3,9 @@
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 from checkout import ROOT
 from scale import RESULTS, Scale, config
@@ -55,6 +57,18 @@ def test_running_grows_with_the_study_and_keeps_the_order(small, large):
     # 0.05 on an idle host, and half as much again and more where other tests share its cores.
     assert (many - few) / 400 < 0.12, "CPU seconds of a job, start of two processes included"
     assert in_order(large) == large.study.records()
+
+
+def test_snakemake_keeps_no_timer_for_each_job_that_has_ended(small):
+    """Its limit of job starts does; each looks at all ready jobs every second, on a core beside what is measured."""
+    shutil.rmtree(small.path / RESULTS, ignore_errors=True)
+    process, most = small.start("--until", "measure", "--quiet", "all"), 0
+    while process.poll() is None:
+        with suppress(psutil.Error):
+            most = max(most, psutil.Process(process.pid).num_threads())
+        time.sleep(0.05)
+    assert process.returncode == 0, process.stdout.read()
+    assert 1 < most < 20
 
 
 def test_a_study_is_measured_in_slices_as_the_readme_says(small):

@@ -573,9 +573,9 @@ def _unsettled(data: Data) -> list[str]:
 def _tries(data: Data) -> dict | None:
     """Return {jobs, of, modes}: how many of the jobs were measured again at once, and what that left out.
 
-    modes: by mode {jobs, ratio}; ratio: the median of the times that were left out, by device time or else by latency,
-    each as a multiple of that of the try that was kept, None where there are none. None where no job says how often it
-    was tried.
+    modes: by mode {jobs, least, most}; least, most: of the latencies that were left out, which is what a warm-up looks
+    at, each as a multiple of that of the try that was kept, None where there are none. None where no job says how often
+    it was tried.
     """
     said = data.jobs.get("process.again", pd.Series(dtype=str)).dropna().map(json.loads)
     if said.empty:
@@ -583,11 +583,16 @@ def _tries(data: Data) -> dict | None:
     again = data.jobs.loc[said[said.map(len) > 0].index, ["op", "dtype", "size", "mode", "repeat"]]
     ratios = {mode: [] for mode in again["mode"]}
     for index, *row, repeat in again.itertuples(name=None):
-        metric = "latency" if data.values(tuple(row), data.device_metric) is None else data.device_metric
-        kept = data.values(tuple(row), metric)
-        times = [out["medians"][metric] for out in said[index] if metric in out["medians"]]
+        kept = data.values(tuple(row), "latency")
+        times = [out["medians"]["latency"] for out in said[index] if "latency" in out["medians"]]
         if kept is not None and repeat in kept.index:
             ratios[row[-1]] += [time / np.exp(kept[repeat]) for time in times]
-    counts = again["mode"].value_counts()
-    modes = {m: {"jobs": int(counts[m]), "ratio": _digits(np.median(r)) if r else None} for m, r in ratios.items()}
+    modes = {
+        mode: {
+            "jobs": int((again["mode"] == mode).sum()),
+            "least": _digits(min(found)) if found else None,
+            "most": _digits(max(found)) if found else None,
+        }
+        for mode, found in ratios.items()
+    }
     return {"jobs": len(again), "of": len(said), "modes": modes}

@@ -173,8 +173,9 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
     """Return by metric the ops for which `mode` is a gain, a loss, the same, dependent on the size, or open.
 
     gain: faster somewhere and slower nowhere; loss: the reverse; depends: both; same: equivalent at each size;
-    partial: neither holds at each size because one has no verdict; open: none of these. free: a gain by each metric;
-    undecided: those that are neither free nor, by any metric, a loss, dependent on the size or the same. few: that
+    partial: neither holds at each size because one has no verdict; open: none of these. free: a gain by each metric,
+    with no size that is not told apart and may be slower by more than its margin of equivalence; undecided: those that
+    are neither free nor, by any metric, a loss, dependent on the size or the same. few: that
     nothing is shown slower in so few repeats is no sign that nothing is, and no op is called free. at: by op the sizes
     that the mode was tested at, where they are one or fewer than the op's; once: by op that is not free the sizes that
     are faster by each metric, where there are several; flagged: those that are free with a verdict of faster whose
@@ -189,7 +190,8 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
             if row and row["pattern"] != "none":
                 by[_kind(row)].append(label)
     tested = [label for label in ops if any(label in of for by in found.values() for of in by.values())]
-    free = [label for label in tested if not few and all(label in by["gain"] for by in found.values())]
+    gains = [label for label in tested if not few and all(label in by["gain"] for by in found.values())]
+    free = [label for label in gains if not _may_be_slower(ops[label]["modes"][mode], metrics)]
     still = [label for label in tested if all(label in by["open"] for by in found.values())]
     lost = {label for by in found.values() for kind in ("loss", "depends", "same") for label in by[kind]}
     undecided = [label for label in tested if label not in free and label not in lost]
@@ -202,8 +204,16 @@ def answer(ops: dict, mode: str, metrics: list[str], repeats: int) -> dict:
 
 
 def _is_flagged(by_metric: dict, metrics: list[str]) -> bool:
-    rows = [row for metric in metrics for row in by_metric.get(metric, {"sizes": {}})["sizes"].values()]
-    return any(row["verdict"] == "faster" and is_flagged(row) for row in rows)
+    return any(row["verdict"] == "faster" and is_flagged(row) for row in _rows(by_metric, metrics))
+
+
+def _may_be_slower(by_metric: dict, metrics: list[str]) -> bool:
+    open_rows = [row for row in _rows(by_metric, metrics) if row["verdict"] == "inconclusive" and row["ci_low"]]
+    return any(math.log(row["ci_low"]) < -row["delta"] for row in open_rows)
+
+
+def _rows(by_metric: dict, metrics: list[str]) -> list[dict]:
+    return [row for metric in metrics for row in by_metric.get(metric, {"sizes": {}})["sizes"].values()]
 
 
 def _faster(op: dict, mode: str, metrics: list[str]) -> list[str]:
