@@ -1454,15 +1454,18 @@ def test_a_sign_that_turns_between_a_cold_and_a_warm_cache_is_told_where_we_conc
 
 def test_jobs_that_were_measured_again_at_once_are_told_where_there_are_any(whole, recorded_modes):
     assert "measured again at once" not in render(whole)
-    modes = {"compile": {"jobs": 2, "ratio": 1.25}, "eager": {"jobs": 1, "ratio": None}}
+    modes = {"compile": {"jobs": 2, "least": 0.9, "most": 1.25}, "eager": {"jobs": 1, "least": None, "most": None}}
     of = whole["study"]["repeats"] * 124
     some = {**whole, "tries": {"jobs": 3, "of": of, "modes": modes}}
     told = section(render(some), "What eager against eager shows")
     assert "A job is measured again at once, at most twice, while its times are in doubt" in told
-    assert f"On the NVIDIA H200 were 3 of {of} jobs: 2 of `compile` (1.25), 1 of `eager`, in parentheses what a" in told
-    topic = {**recorded_modes, "tries": {"jobs": 1, "of": 89, "modes": {"jit": {"jobs": 1, "ratio": 1.0}}}}
+    told_of = (
+        f"In the study of the NVIDIA H200 these were 3 of {of} jobs: 2 of `compile` (0.900 to 1.25), 1 of `eager`, in"
+    )
+    assert told_of in told
+    topic = {**recorded_modes, "tries": {"jobs": 1, "of": 89, "modes": {"jit": {"jobs": 1, "least": 1.0, "most": 1.0}}}}
     told = section(render(whole, topic), "What eager against eager shows")
-    assert "On the NVIDIA H200 was 1 of 89 jobs of `h200-modes` that say so: 1 of `jit` (1.00), in" in told
+    assert "In `h200-modes` this was 1 of 89 jobs that say so: 1 of `jit` (1.00), in" in told
     none = {**whole, "tries": {"jobs": 0, "of": of, "modes": {}}}
     assert "measured again at once" not in render(none)
 
