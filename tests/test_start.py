@@ -11,6 +11,7 @@ import time
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 import torch
@@ -32,6 +33,51 @@ MODES = {
 }
 CONFIG = {**TINY, "ops": {"softmax": {"rows": 8, "sizes": [64]}}, "modes": MODES}
 NOBODY = 65534
+# What a user's shell may hold. Each changes what PyTorch, Inductor, Triton, CUDA, a library of threads or memory, or
+# Python does; with the first two nothing is compiled.
+HOSTILE = {
+    "TORCHDYNAMO_DISABLE": "1",
+    "TORCH_COMPILE_DISABLE": "1",
+    "TORCHDYNAMO_SUPPRESS_ERRORS": "1",
+    "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
+    "TORCHINDUCTOR_FREEZING": "1",
+    "TORCHINDUCTOR_CPP_WRAPPER": "1",
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "7",
+    "TORCHINDUCTOR_CACHE_DIR": "/nowhere",
+    "TORCH_LOGS": "+dynamo",
+    "PYTORCH_ALLOC_CONF": "backend:native",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+    "TRITON_INTERPRET": "1",
+    "TRITON_CACHE_DIR": "/nowhere",
+    "DISABLE_LLVM_OPT": "1",
+    "CUDA_LAUNCH_BLOCKING": "1",
+    "CUDA_VISIBLE_DEVICES": "3",
+    "CUDA_DEVICE_MAX_CONNECTIONS": "8",
+    "CUBLAS_WORKSPACE_CONFIG": ":16:8",
+    "NVIDIA_TF32_OVERRIDE": "1",
+    "OMP_NUM_THREADS": "64",
+    "OMP_SCHEDULE": "dynamic",
+    "KMP_AFFINITY": "disabled",
+    "MKL_NUM_THREADS": "64",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "ATEN_CPU_CAPABILITY": "default",
+    "GLIBC_TUNABLES": "glibc.malloc.arena_max=1",
+    "MALLOC_ARENA_MAX": "1",
+    "PYTHONHASHSEED": "7",
+    "PYTHONMALLOC": "malloc",
+    "LC_ALL": "POSIX",
+}
+# What must stay as it is found.
+FOUND = {
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+    "SLURM_JOB_ID": "7",
+    "LD_LIBRARY_PATH": "/nowhere",
+    "CUDA_HOME": "/nowhere",
+    "CXX": "g++",
+}
 
 
 # A run.
@@ -52,7 +98,7 @@ def run(tmp_path_factory) -> tuple[Checkout, dict, dict]:
     """A finished run: its checkout, its records by (mode, repeat), what its parents looked like at last, by id."""
     path = tmp_path_factory.mktemp("start")
     checkout, parents = Checkout(path / "checkout", CONFIG), {}
-    checkout.environment["TMPDIR"] = str(path)
+    checkout.environment |= {"TMPDIR": str(path), **HOSTILE, **FOUND}
     process = checkout.start(str(RESULTS / "jobs.parquet"))
     while process.poll() is None:
         for pid in checkout.processes("kernelbench.parent"):
@@ -84,6 +130,40 @@ def test_a_parent_starts_with_the_variables_of_its_jobs(run):
         wanted = child.variables(entries["eager", repeat]["settings"], "cpu")
         environment = parents[parent_of(entries, repeat)]["environment"]
         assert {name: environment.get(name) for name in wanted} == wanted
+
+
+def test_a_job_gets_of_the_users_environment_only_what_is_listed(run):
+    checkout, entries, _ = run
+    for entry in entries.values():
+        seen, decided = entry["environment"], child.variables(entry["settings"], "cpu")
+        assert seen["variables"] == decided | {"CXX": FOUND["CXX"]}
+        carried = checkout.variables | {"TMPDIR": seen["carried"]["TMPDIR"]}  # A directory of the job's own.
+        # The parts of a run put this Python first, and give the run a name.
+        own = {name for name in seen["carried"] if name.startswith("KERNELBENCH_RUN")} | {"PATH"}
+        assert own < set(seen["carried"])
+        assert {name: carried.get(name) for name in set(seen["carried"]) - own} == {
+            name: value for name, value in seen["carried"].items() if name not in own
+        }
+        assert FOUND.items() <= (seen["carried"] | seen["variables"]).items()
+        gone = set(HOSTILE) - set(decided) - {"LC_ALL", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+        assert gone <= set(seen["cleared"]), "it says so"
+        assert not set(HOSTILE) - set(decided) & set(seen["variables"] | seen["carried"])
+
+
+def test_a_compiled_job_is_compiled_whatever_the_shell_says(run):
+    _, entries, _ = run
+    for repeat in (0, 1):
+        entry = entries["compile", repeat]
+        assert entry["status"] == "ok" and entry["compile"]["graphs"] == 1
+        assert entry["generated_code"], "with TRITON_INTERPRET or without a cache there would be none"
+
+
+def test_what_people_publish_does_not_name_them(run):
+    checkout, entries, _ = run
+    jobs = pd.read_parquet(checkout.path / RESULTS / "jobs.parquet")
+    assert "environment.variables" in jobs and "environment.cleared" in jobs
+    assert not [column for column in jobs if column.startswith("environment.carried")]
+    assert all(entry["environment"]["carried"]["HOME"] == os.environ["HOME"] for entry in entries.values())
 
 
 def test_all_modes_of_a_repeat_share_parent_and_hash_seed_and_repeats_differ(run):

@@ -40,6 +40,8 @@ FREE = {
     "settings.run",
     "settings.workload",
 }
+# What stays with the record: it names the user and their directories, and nothing that is measured depends on it.
+PRIVATE = "environment.carried"
 
 
 def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
@@ -120,6 +122,8 @@ def _flat(nested: dict, prefix: str = "") -> dict:
     row = {}
     for name, value in nested.items():
         dotted = sys.intern(prefix + name)  # One text for all records, not 7 KB for each.
+        if dotted == PRIVATE:
+            continue
         if isinstance(value, dict) and value and dotted not in FREE:
             row |= _flat(value, f"{dotted}.")
         else:

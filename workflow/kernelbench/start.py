@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kernelbench import lanes, supervise
 from kernelbench.errors import InputError
-from kernelbench.harness import child
+from kernelbench.harness import child, environment
 
 MESSAGE_BYTES = 2**16
 # What a run of the workflow leaves in its environment: the process that parents must not outlive.
@@ -88,10 +88,10 @@ def python_first() -> dict[str, str]:
     return {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}
 
 
-def key(environment, cores: list[int]) -> str:
-    """Return what a parent's environment and cores must agree in with those of a job that it forks."""
+def key(variables, cores: list[int]) -> str:
+    """Return what a parent's environment variables and cores must agree in with those of a job that it forks."""
     names = child.variables({"seed": 0, "repeat": 0, "threads": 0}, "")
-    return json.dumps([[environment.get(name) for name in names], cores])
+    return json.dumps([[variables.get(name) for name in names], cores])
 
 
 def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:
@@ -101,14 +101,14 @@ def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, 
     where the job did not begin, nobody saw its end, or the GPU is gone after it: then there is nothing to keep.
     """
     result = os.memfd_create("record")
-    # Torch reads files of its own in the locale's encoding, which may be ASCII.
-    environment = os.environ | child.variables(request["settings"], gpu) | {"PYTHONUTF8": "1"}
+    decided = child.variables(request["settings"], gpu)
+    variables = environment.build(os.environ, decided)
     with supervise.scratch() as scratch:
         request = request | {"scratch": scratch}
         if request["settings"]["start"] == "warm":
-            outcome = _warm(request, environment, result, lock, timeout, gpu)
+            outcome = _warm(request, variables, result, lock, timeout, gpu)
         else:
-            outcome = _fresh(request, environment, result, timeout)
+            outcome = _fresh(request, variables, result, timeout)
     record = _last(result)
     os.close(result)
     if record is None or record["status"] == "crashed":
@@ -119,6 +119,7 @@ def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, 
         from kernelbench.harness.measure import unfinished
 
         record = unfinished(record, *_verdict(outcome, timeout))
+    record["environment"]["cleared"] = environment.cleared(os.environ, decided)
     return record, outcome
 
 
@@ -137,11 +138,11 @@ def _last(result: int) -> dict | None:
     return json.loads(whole.rpartition("\n")[2]) if whole else None
 
 
-def _fresh(request: dict, environment: dict, result: int, timeout: float) -> dict:
+def _fresh(request: dict, variables: dict, result: int, timeout: float) -> dict:
     supervise.adopt_orphans()
     process = subprocess.Popen(
         [sys.executable, "-m", "kernelbench.harness.child", str(result)],
-        env=environment,
+        env=variables,
         stdin=subprocess.PIPE,
         pass_fds=[result],
         start_new_session=True,
@@ -151,14 +152,14 @@ def _fresh(request: dict, environment: dict, result: int, timeout: float) -> dic
     return supervise.watch(process.pid, timeout)
 
 
-def _warm(request: dict, environment: dict, result: int, lock: int, timeout: float, gpu: str) -> dict:
+def _warm(request: dict, variables: dict, result: int, lock: int, timeout: float, gpu: str) -> dict:
     """Ask the parent of this run and GPU to fork the job; start one where there is none, or one of another repeat."""
     if RUN not in os.environ:
         raise InputError(f"{RUN} is not set: start: warm is for a run of the workflow; by hand: --op, --size, --mode")
-    message = request | {"key": key(environment, request["cores"]), "timeout": timeout}
+    message = request | {"key": key(variables, request["cores"]), "timeout": timeout}
     path = _socket_path(os.environ[RUN], gpu)
     for _ in range(2):
-        with _connect(path, environment, request["cores"]) as connection:
+        with _connect(path, variables, request["cores"]) as connection:
             try:
                 socket.send_fds(connection, [json.dumps(message).encode()], [1, 2, result, lock])
                 answer = connection.makefile().readline()
@@ -192,7 +193,7 @@ def _private() -> Path:
     return directory
 
 
-def _connect(path: Path, environment: dict, cores: list[int]) -> socket.socket:
+def _connect(path: Path, variables: dict, cores: list[int]) -> socket.socket:
     """Return a connection to the parent at `path`, which is started where none listens.
 
     Only the holder of the GPU's lock comes here: no one else starts one at the same time.
@@ -207,7 +208,7 @@ def _connect(path: Path, environment: dict, cores: list[int]) -> socket.socket:
                 listener.bind(address)
                 listener.listen()
                 command = [sys.executable, "-m", "kernelbench.parent", str(path), os.environ[RUN], json.dumps(cores)]
-                subprocess.Popen(command, env=environment, stdin=listener, start_new_session=True)
+                subprocess.Popen(command, env=variables, stdin=listener, start_new_session=True)
             connection.connect(address)
     return connection
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelbench import lanes
 from kernelbench.errors import run
-from kernelbench.harness import child
+from kernelbench.harness import child, environment
 
 
 def main() -> None:
@@ -16,7 +16,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="the directory that the files go to")
     arguments = parser.parse_args()
     gpu = lanes.gpu_of(0, arguments.settings["device"])
-    os.environ |= child.variables(arguments.settings, gpu)  # Before torch is imported.
+    # As a job's process has it, before torch is imported.
+    variables = environment.build(os.environ, child.variables(arguments.settings, gpu))
+    os.environ.clear()
+    os.environ |= variables
     from kernelbench.artefacts import save
 
     with lanes.hold(gpu):

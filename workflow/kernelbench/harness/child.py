@@ -1,6 +1,6 @@
 """The process of one job: what is set before torch is imported, and what the process itself does.
 
-However the process was started, its environment is `variables`, and `main` runs in it:
+However the process was started, its environment is `environment.build` of `variables`, and `main` runs in it:
     python -m kernelbench.harness.child FD < request
 """
 
@@ -40,6 +40,9 @@ def variables(settings: dict, gpu: str) -> dict[str, str]:
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": "1",  # NumPy's own threads would start at its import, before a fork.
         "PYTHONHASHSEED": str(int.from_bytes(seed[:4], "big")),
+        # No locale is taken over: torch reads files of its own in the locale's encoding, which may be ASCII.
+        "PYTHONUTF8": "1",
+        "PYTHONCOERCECLOCALE": "0",  # Else Python sets LC_CTYPE by itself.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # Else an import opens the GPU, after which a fork cannot use it.
         "TORCHINDUCTOR_COMPILE_THREADS": str(COMPILE_WORKERS),
     }

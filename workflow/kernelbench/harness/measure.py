@@ -19,6 +19,7 @@ from kernelbench.harness import (
     accuracy,
     caches,
     compiler,
+    environment,
     fill,
     modes,
     plugins,
@@ -99,7 +100,8 @@ def _blank(settings: dict, place: int | None) -> dict:
             "gpu": provenance.gpu() if settings["device"] == "cuda" else None,
             "host": provenance.host(),
             "software": provenance.software(),
-            "variables": provenance.variables(),
+            "variables": environment.measured(),
+            "carried": environment.carried(),
         },
     }
 

@@ -12,14 +12,6 @@ ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "envs" / "requirements.txt"
 # The sources that decide what a measurement measures.
 SOURCES = ("workflow/kernelbench/harness", "kernels", "envs/requirements.txt")
-# Variables that change what torch, triton or the driver do. Values of the caches are left out: a fresh
-# directory each time.
-VARIABLES = (
-    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONHASHSEED",
-    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NVML_BASED_CUDA_CHECK", "TORCH_LOGS",
-    "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE", "TRITON_INTERPRET",
-)  # fmt: skip
 # NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
 THROTTLING = {
     0x8: "hardware slowdown",
@@ -200,11 +192,6 @@ def _cudnn(torch) -> str:
         return metadata.version(f"nvidia-cudnn-cu{torch.version.cuda.partition('.')[0]}")
     except metadata.PackageNotFoundError:
         return str(torch.backends.cudnn.version())
-
-
-def variables() -> dict[str, str]:
-    """Return those environment variables that change what is measured."""
-    return {name: os.environ[name] for name in VARIABLES if name in os.environ}
 
 
 @cache
