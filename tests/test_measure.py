@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,117 @@ def test_a_compiled_job_reports_its_compilation(settings):
     assert (entry["compile"]["graphs"], entry["compile"]["graph_breaks"], entry["compile"]["recompiles"]) == (1, 0, 0)
     assert entry["compile"]["inductor"]["fxgraph_cache_miss"] == 1, "the caches were not empty"
     assert entry["generated_code"]
+
+
+def suppressed(patch, stack) -> dict:
+    """Return a mode whose compiler fails, and is told to run eagerly instead of saying so."""
+
+    def fail(graph, inputs):
+        raise RuntimeError("no compiler today")
+
+    stack.enter_context(torch._dynamo.config.patch(suppress_errors=True))
+    patch.setattr(modes, "build", lambda program, mode, inputs: torch.compile(program.function, backend=fail))
+    return {}
+
+
+def disabled(patch, stack) -> dict:
+    """Return a mode in a process in which someone has turned Dynamo off."""
+    stack.enter_context(torch._dynamo.config.patch(disable=True))
+    return {}
+
+
+def forced_eager(patch, stack) -> dict:
+    """Return a mode in a process with another stance."""
+    stack.enter_context(torch.compiler.set_stance("force_eager"))
+    return {}
+
+
+def limited(patch, stack) -> dict:
+    """Return a mode that compiles for each of more sizes than Dynamo keeps."""
+    return {"dynamic": False, "series": [str(width) for width in range(8, 20)]}
+
+
+def skipped(patch, stack) -> dict:
+    """Return a mode of a function that breaks where nothing can be resumed."""
+
+    def broken(x):
+        for _ in range(2):
+            torch._dynamo.graph_break()
+            x = torch.softmax(x, dim=-1)
+        return x
+
+    compiled = torch.compile(broken, backend="eager")
+    patch.setattr(Softmax, "call", lambda self, x: broken(x))
+    patch.setattr(modes, "build", lambda program, mode, inputs: compiled)
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (disabled, "compiled no graph"),
+        (forced_eager, "compiled no graph"),
+        (suppressed, "compiled no graph"),
+        (skipped, "compiled no graph"),
+        (limited, r"left 1 of \d+ frames to eager mode: Dynamo recompile limit exceeded"),
+    ],
+)
+def test_a_compiled_job_that_fell_back_to_eager_is_no_result(settings, monkeypatch, spoil, said):
+    with ExitStack() as stack:
+        run = {"runner": "compile", "backend": "eager", **spoil(monkeypatch, stack)}
+        entry = measure(settings("compile", run=run))
+    assert (entry["status"], entry["samples"]) == ("unsupported", {}), entry["reason"]
+    assert re.search(said, entry["reason"]), entry["reason"]
+    assert record.problem(entry) is None
+
+
+def test_a_frame_of_several_that_fell_back_is_enough():
+    script = """
+import torch
+from kernelbench.harness import compiler
+class Block(torch.nn.Module):
+    def __init__(self, breaks):
+        super().__init__()
+        self.breaks = breaks
+    def forward(self, x):
+        for _ in range(2):
+            if self.breaks:
+                torch._dynamo.graph_break()
+            x = x.sin()
+        return x
+for breaks in ([False, False], [False, True]):
+    torch._dynamo.reset(); torch._dynamo.utils.counters.clear()
+    blocks = torch.nn.Sequential(*map(Block, breaks))
+    for block in blocks:
+        block.compile(backend="eager")
+    blocks(torch.ones(3))
+    print(repr(compiler.fallback(False)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    whole, part = done.stdout.splitlines()
+    assert whole == "''" and "left 1 of 2 frames to eager mode" in part
+
+
+def test_skipped_cuda_graphs_are_a_fallback_where_they_are_asked_for():
+    torch._dynamo.utils.counters["stats"]["unique_graphs"] = 1
+    torch._dynamo.utils.counters["inductor"]["cudagraph_skips"] = 2
+    assert compiler.fallback(cuda_graphs=False) == ""
+    assert "skipped CUDA graphs 2 times" in compiler.fallback(cuda_graphs=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({}, False),
+        ({"mode": "default"}, False),
+        ({"mode": "reduce-overhead"}, True),
+        ({"mode": "max-autotune"}, True),
+        ({"mode": "max-autotune-no-cudagraphs"}, False),
+        ({"backend": "cudagraphs"}, True),
+    ],
+)
+def test_which_modes_ask_for_cuda_graphs(options, asked):
+    assert modes.runner_of({"runner": "compile"}).uses_cuda_graphs(options) is asked
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
@@ -527,3 +639,20 @@ def test_a_graph_does_not_copy_inputs_that_stay_where_they_are(mode, copies, tmp
     entry = measured_by_hand("softmax", "1024", mode, tmp_path)
     assert entry["profile"]["checked"]
     assert sum("copy" in kernel["name"].lower() for kernel in entry["profile"]["kernels"]) == copies
+
+
+class HalfOnTheHost(Softmax):
+    """A softmax that also reads a tensor of the host, with which Inductor records no CUDA graph."""
+
+    def call(self, x):
+        return torch.softmax(x, dim=-1) * torch.ones((), device="cpu").expand(2)[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_cuda_graphs_that_the_gpu_job_skipped_are_no_result(settings, monkeypatch):
+    monkeypatch.setattr(Softmax, "call", HalfOnTheHost.call)
+    run = {"runner": "compile", "mode": "reduce-overhead"}
+    entry = measure(settings("compile", device="cuda", run=run))
+    assert (entry["status"], entry["samples"]) == ("unsupported", {}), entry["reason"]
+    assert "CUDA graph" in entry["reason"]

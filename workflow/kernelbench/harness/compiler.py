@@ -33,6 +33,26 @@ def observe() -> dict:
     }
 
 
+def fallback(cuda_graphs: bool) -> str:
+    """Return why what this process ran was not compiled as its mode asks, in whole or in part; empty where it was.
+
+    cuda_graphs: whether the mode asks for CUDA graphs. A graph break is no fallback: what is on both sides of it is
+    compiled, and `observe` counts it. Dynamo counts the frames that it was given, and those that it compiled or found
+    nothing to compile in. The rest runs in eager mode: it reached the recompile limit, met an error that was
+    suppressed, or broke where nothing can be resumed.
+    """
+    from torch._dynamo.utils import counters
+
+    frames, skips = counters["frames"], counters["inductor"]["cudagraph_skips"]
+    failed = frames["total"] - frames["ok"]
+    if not counters["stats"]["unique_graphs"]:
+        return "torch.compile compiled no graph: all of it ran in eager mode"
+    if failed:
+        why = next((text.partition("\n")[0] for text in counters["unimplemented"]), "an error was suppressed")
+        return f"torch.compile left {failed} of {frames['total']} frames to eager mode: {why}"
+    return f"torch.compile skipped CUDA graphs {skips} times" if cuda_graphs and skips else ""
+
+
 def _numbers(counters: dict) -> dict[str, int]:
     return {name: count for name, count in counters.items() if isinstance(count, int)}
 

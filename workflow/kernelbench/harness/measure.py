@@ -51,7 +51,7 @@ def measure(settings: dict, place: int | None = None, publish: Callable[[dict], 
     with caches.fresh() as root:
         try:
             job.run(root)
-            job.end("ok" if job.record["accuracy"]["ok"] else "incorrect", job.record["accuracy"].get("reason", ""))
+            job.end(*job.verdict())
         except Unsupported as error:
             job.end("unsupported", str(error))
         except Exception as error:  # Any failure is a result: it is named in the record and shown in the tables.
@@ -116,6 +116,7 @@ class _Job:
         self.runner = modes.runner_of(settings["run"])
         # What is not on PyTorch's stream has neither its events nor its allocator.
         self.on_stream = self.on_gpu and self.runner.on_stream
+        self.compiles = self.runner.compiles(modes.options_of(settings["run"]))
         self.record = _blank(settings, place)
 
     @contextmanager
@@ -136,6 +137,16 @@ class _Job:
             # The exception names what failed; a phase is said of those that died without a word.
             self.record.pop("phase", None)
             self.record = unfinished(self.record, status, reason)
+
+    def verdict(self) -> tuple[str, str]:
+        """Return (status, reason) of a job that ran to its end: whether it is right, and did what its mode asks."""
+        if not self.record["accuracy"]["ok"]:
+            return "incorrect", self.record["accuracy"].get("reason", "")
+        graphs = self.on_gpu and self.runner.uses_cuda_graphs(modes.options_of(self.settings["run"]))
+        fell_back = compiler.fallback(graphs) if self.compiles else ""
+        if graphs and not fell_back and not self.record["memory"]["graph_pools"]:
+            fell_back = "torch.compile recorded no CUDA graph"
+        return ("unsupported", fell_back) if fell_back else ("ok", "")
 
     def run(self, root: Path) -> None:
         """Fill the record in the order of the protocol: first call, memory, correctness, warm-up, timers, profiler."""
@@ -177,7 +188,7 @@ class _Job:
                 self.time(call, synchronize, sampling, core)
             with self.phase("checks"):
                 checks += [self.check(program, function, given) for given in inputs]
-        if self.runner.dynamo:
+        if self.compiles:
             record["compile"] = compiler.observe()
         if "series" in mode and all(check["ok"] for check in checks):
             with self.phase("series"):
@@ -205,7 +216,7 @@ class _Job:
             given = accuracy.make_inputs(program.workload, size, dtype, device, seed)
             call = partial(program.around(function), *given.values())
             times = [timers.wall(call, synchronize) for _ in range(1 + SERIES_CALLS)]
-            seen = compiler.observe() if self.runner.dynamo else {"graphs": 0, "recompiles": 0}
+            seen = compiler.observe() if self.compiles else {"graphs": 0, "recompiles": 0}
             counts = {name: seen[name] for name in ("graphs", "recompiles")}
             found.append({"size": size, "first_call": times[0], "latency": median(times[1:]) * 1e6, **counts})
             checks.append(self.check(program, function, given))

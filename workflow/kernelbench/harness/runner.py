@@ -47,11 +47,9 @@ class Runner:
     needed: tuple[str, ...] = ()
     # Whether building converts the model, which is then part of the first call: others do so when they are called.
     converts = False
-    # Whether what it builds runs on PyTorch's stream; whether it has neither a backward pass nor autocast; and whether
-    # it goes through Dynamo, which tells of its compilation.
+    # Whether what it builds runs on PyTorch's stream, and whether it has neither a backward pass nor autocast.
     on_stream = True
     inference_only = False
-    dynamo = False
     # The modules of the environment whose import would otherwise fall into the first call.
     imports: tuple[str, ...] = ("torch",)
 
@@ -65,6 +63,14 @@ class Runner:
         options: those of `options` that the mode's entry has; inputs: tensors as it will be called with.
         """
         raise NotImplementedError
+
+    def compiles(self, options: dict) -> bool:
+        """Return whether it goes through torch.compile, which tells of its compilation."""
+        return False
+
+    def uses_cuda_graphs(self, options: dict) -> bool:
+        """Return whether it has torch.compile record CUDA graphs on a GPU."""
+        return False
 
     def slack(self, options: dict) -> float:
         """Return how many times eager's error that of a mode may be; OTHER_SUMS for one with products of its own."""

@@ -6,12 +6,13 @@ from kernelbench.harness.compiler import WORKERS
 from kernelbench.harness.runner import OTHER_SUMS, Runner
 
 PASSED = ("backend", "mode", "dynamic", "fullgraph")
+# The values of `mode` with which Inductor records CUDA graphs.
+CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
 # Tuning compiles dozens of candidates before it times the first: one after the other, most of the first call is that.
 TUNING_THREADS = 8
 
 
 class Compile(Runner):
-    dynamo = True
     options = (*PASSED, "skip_guards", "static_inputs", "cache")
     # Those that a compilation imports only when it needs them among them.
     imports = (
@@ -24,6 +25,12 @@ class Compile(Runner):
         "torch.distributed.tensor",
         "triton.compiler",
     )
+
+    def compiles(self, options):
+        return True
+
+    def uses_cuda_graphs(self, options):
+        return options.get("mode") in CUDA_GRAPHS or options.get("backend") == "cudagraphs"
 
     def slack(self, options):
         # Tuning takes products of Inductor's own where they are faster than eager's.

@@ -5,6 +5,8 @@ from kernelbench.harness.workload import Unsupported
 
 # The libraries besides PyTorch itself.
 PACKAGES = {"liger": Package("liger-kernel", "liger_kernel.ops"), "quack": Package("quack-kernels", "quack")}
+# Those that are a program for torch.compile.
+COMPILED = ("flex",)
 # The widest rows that a library takes; wider ones it refuses with an exception of no particular type.
 WIDEST = {"liger": 65536}
 
@@ -12,6 +14,9 @@ WIDEST = {"liger": 65536}
 class Library(Runner):
     options = needed = ("library",)
     imports = ("torch", "triton.compiler", "torch.nn.attention.flex_attention")
+
+    def compiles(self, options):
+        return options["library"] in COMPILED
 
     def packages(self, options, device):
         name = options["library"]

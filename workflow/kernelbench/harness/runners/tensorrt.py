@@ -5,11 +5,14 @@ from kernelbench.harness.runners.compile import Compile
 
 
 class TensorRt(Runner):
-    inference_only = dynamo = True
+    inference_only = True
     imports = Compile.imports
 
     def packages(self, options, device):
         return (Package("torch-tensorrt", "torch_tensorrt"),)
+
+    def compiles(self, options):
+        return True
 
     def slack(self, options):
         return OTHER_SUMS
