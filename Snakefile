@@ -41,8 +41,8 @@ study = Study(config, here=not submits, given=typed(workflow.config_settings.con
 lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name in lanes.resources():
     workflow.register_resource(name, 1)
-# What the jobs inherit: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place for
-# bytecode, and this Python as python.
+# What the jobs are told: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place
+# for bytecode, and this Python as python.
 os.environ |= environment(study.device) | start.bytecode() | start.python_first()
 os.environ |= start.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]

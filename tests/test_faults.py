@@ -25,7 +25,7 @@ from checkout import ROOT, TINY, Checkout
 from kernelbench import attempts, lanes, machine, start
 from kernelbench.collect import collect
 from kernelbench.errors import InputError
-from kernelbench.harness import measure, provenance, record
+from kernelbench.harness import cuda, measure, provenance, record
 from kernelbench.study import Study
 from kernelbench.summarize import summarize
 
@@ -538,12 +538,6 @@ class FakeNVML:
     def __init__(self, reasons=0, held=(0, 0), processes=0):
         self.reasons, self.held, self.processes = reasons, held, processes
 
-    def nvmlDeviceGetCount(self):
-        return 1
-
-    def nvmlDeviceGetHandleByIndex(self, index):
-        return self.nvmlDeviceGetHandleByUUID(f"GPU-{index}")
-
     def nvmlDeviceGetHandleByUUID(self, name):
         if name != self.UUID:
             raise self.NVMLError("Not Found")
@@ -564,8 +558,9 @@ class FakeNVML:
 
 @pytest.fixture
 def nvml(monkeypatch):
-    """Return a function that puts another NVML in place, or none."""
+    """Return a function that puts another NVML in place, or none, beside a CUDA that has one GPU."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(cuda, "devices", lambda: [cuda.Device("A GPU", "GPU-0")])
 
     def put(library):
         monkeypatch.setattr(provenance, "nvml", lambda: library)
@@ -602,8 +597,12 @@ def test_a_gpu_that_nobody_watched_makes_the_times_suspect(nvml):
 def test_a_gpu_that_is_gone_is_refused_in_one_line(nvml, monkeypatch):
     nvml(FakeNVML())
     assert lanes.visible("cuda") == ["GPU-0"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-0,GPU-7")
-    with pytest.raises(InputError, match=r"^GPU GPU-7 is not there or does not answer; allowed: what nvidia-smi -L"):
+    monkeypatch.setenv(cuda.NAMED, "GPU-0,GPU-7")
+    with pytest.raises(InputError, match=r"^GPU GPU-7: is not there or does not answer; allowed: what nvidia-smi -L"):
+        lanes.visible("cuda")
+    monkeypatch.delenv(cuda.NAMED)
+    monkeypatch.setattr(cuda, "devices", lambda: [])
+    with pytest.raises(InputError, match=r"^GPU: is not there or does not answer"):
         lanes.visible("cuda")
     nvml(None)
     with pytest.raises(InputError, match=r"^GPU: NVML does not answer"):
@@ -623,24 +622,6 @@ def test_a_job_whose_gpu_is_gone_leaves_no_record(measured, tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("GPU"), done.stderr
     assert not (tmp_path / "0.json").exists()
-
-
-def test_a_gpu_without_nvml_is_never_measured_as_a_cpu(nvml, monkeypatch, tmp_path):
-    monkeypatch.setattr(machine.metadata, "version", lambda name: "2.11.0+cu130")
-    monkeypatch.setattr(machine, "DEVICES", tmp_path)
-    nvml(None)
-    assert machine._usable_gpu() is None, "a CUDA build on a machine without a GPU"
-    (tmp_path / "nvidia0").touch()
-    with pytest.raises(InputError) as refused:
-        machine._usable_gpu()
-    said = str(refused.value)
-    assert "nvidia0 is there and NVML does not answer" in said and "\n" not in said
-    assert "install nvidia-ml-py" in said and 'CUDA_VISIBLE_DEVICES=""' in said
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert machine._usable_gpu() is None
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr(machine.metadata, "version", lambda name: "2.11.0+cpu")
-    assert machine._usable_gpu() is None
 
 
 def test_a_study_of_the_cpu_by_name_asks_no_nvml(monkeypatch):

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kernelbench.errors import InputError
-from kernelbench.harness import provenance
+from kernelbench.harness import cuda, provenance
 
 CPU = "cpu"
 # Not TMPDIR, in which two runs may differ: a lock that only one of them sees is none.
@@ -25,29 +25,27 @@ def visible(device: str) -> list[str]:
     """
     if device == CPU:
         return [CPU]
-    library = provenance.nvml()
+    library, uuids = provenance.nvml(), cuda.named()
     if library is None:
-        raise InputError("GPU: NVML does not answer; a GPU is measured only where NVML can say which one it is")
-    names = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(library.nvmlDeviceGetCount()))))
-    uuids = {name.strip(): provenance.uuid(library, name.strip()) for name in names.split(",")}
-    gone = [name for name, uuid in uuids.items() if uuid is None]
-    if gone:
-        raise InputError(f"GPU {gone[0]} is not there or does not answer; allowed: what nvidia-smi -L lists")
-    return list(uuids.values())
+        raise InputError("GPU: NVML does not answer; a GPU is measured only where NVML can watch it")
+    gone = [uuid for uuid in uuids if not provenance.answers(library, uuid)]
+    if gone or not uuids:
+        which = " ".join(["GPU", *gone[:1]])
+        raise InputError(f"{which}: is not there or does not answer; allowed: what nvidia-smi -L lists")
+    return uuids
 
 
 def environment(device: str) -> dict[str, str]:
-    """Return CUDA_VISIBLE_DEVICES by UUID for all jobs of a run: a GPU that falls out moves no lane to another one."""
-    if device == CPU or provenance.nvml() is None:
+    """Return the variable that names the GPUs to all jobs of a run: one that falls out moves no lane to another."""
+    if device == CPU or provenance.nvml() is None or not cuda.named():
         return {}
-    return {"CUDA_VISIBLE_DEVICES": ",".join(visible(device))}
+    return {cuda.NAMED: ",".join(visible(device))}
 
 
 def gpu_of(lane: int, device: str) -> str:
-    """Return the UUID of a lane's GPU, or "cpu"; a run of the workflow has named them already, see `environment`."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    if device != CPU and all(name.startswith("GPU-") for name in named):
-        return named[lane]  # NVML takes 0.1 s to say the same.
+    """Return the UUID of a lane's GPU, or "cpu"."""
+    if device != CPU and cuda.NAMED in os.environ:
+        return cuda.named()[lane]  # The run has asked NVML, which takes 0.1 s to say the same.
     return visible(device)[lane]
 
 

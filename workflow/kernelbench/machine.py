@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from kernelbench.errors import InputError
-from kernelbench.harness import provenance
+from kernelbench.harness import cuda, provenance
 
 # Where the driver has a file for each GPU, nvidia0 and so on, whether NVML can be asked or not.
 DEVICES = Path("/dev")
@@ -15,9 +15,14 @@ VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro"}
 
 
 def gpu_label(name: str) -> str:
-    """Return the label of a GPU's full name: 'NVIDIA A100-SXM4-80GB' is a100, 'NVIDIA GeForce RTX 4090' rtx4090."""
-    words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word and word not in VENDOR_WORDS]
-    return words[0] + words[1] if words[0] in ("rtx", "gtx") and len(words) > 1 else words[0]
+    """Return the label of a GPU's full name: 'NVIDIA A100-SXM4-80GB' is a100, 'NVIDIA GeForce RTX 4090' rtx4090.
+
+    A slice has one of its own: 'NVIDIA A100-SXM4-40GB MIG 1g.5gb' is a100mig1g5gb.
+    """
+    whole, mig, part = name.lower().partition(" mig ")
+    words = [word for word in re.split(r"[^a-z0-9]+", whole) if word and word not in VENDOR_WORDS]
+    model = words[0] + words[1] if words[0] in ("rtx", "gtx") and len(words) > 1 else words[0]
+    return model + mig.strip() + re.sub(r"[^a-z0-9]", "", part)
 
 
 def cpu_label(name: str) -> str:
@@ -31,32 +36,35 @@ def present() -> tuple[str, str, str]:
     """Return (label, device, full name) of what is measured here: the GPU if torch can use one, else the CPU."""
     gpu = _usable_gpu()
     if gpu:
-        return gpu_label(gpu["name"]), "cuda", gpu["name"]
+        return gpu_label(gpu), "cuda", gpu
     name = provenance.cpu_model()
     return cpu_label(name), "cpu", name
 
 
-def _usable_gpu() -> dict | None:
-    """Return the GPU that torch will compute on, None where the build of torch, the user or the machine has none.
+def _usable_gpu() -> str | None:
+    """Return the name of the GPU that torch will compute on, None where torch's build, user or machine has none.
 
-    Raises InputError where there is one that NVML does not know: it must not be measured as a CPU.
+    Raises InputError where there is one that cannot be used, or that NVML does not know: it must not be measured as a
+    CPU.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if metadata.version("torch").endswith("+cpu") or visible in ("", "-1"):
         return None
-    try:
-        gpu = provenance.gpu()
-    except Exception as error:  # NVML is there and knows no such GPU.
-        if visible is not None:
-            raise InputError(f"CUDA_VISIBLE_DEVICES: {visible} names no GPU of this machine ({error})") from None
-        gpu = None
-    files = sorted(DEVICES.glob("nvidia[0-9]*"))
-    if gpu is None and files:
+    library, otherwise = provenance.nvml(), 'or measure the CPU with CUDA_VISIBLE_DEVICES=""'
+    found = cuda.devices()
+    if found and (library is None or not provenance.answers(library, found[0].uuid)):
         raise InputError(
-            f"GPU: {files[0]} is there and NVML does not answer for it; install nvidia-ml-py and the driver's "
-            'libnvidia-ml.so.1, or measure the CPU with CUDA_VISIBLE_DEVICES=""'
+            f"GPU: CUDA finds {found[0].name}, and NVML does not answer for it; install nvidia-ml-py and the driver's "
+            f"libnvidia-ml.so.1, {otherwise}"
         )
-    return gpu
+    if found:
+        return found[0].name
+    files = sorted(DEVICES.glob("nvidia[0-9]*"))
+    if visible is not None and (library or files):
+        raise InputError(f"CUDA_VISIBLE_DEVICES: {visible} names no GPU of this machine; allowed: nvidia-smi -L")
+    if files:
+        raise InputError(f"GPU: {files[0]} is there, and CUDA does not find it; install its driver, {otherwise}")
+    return None
 
 
 def resolve(named: str, here: bool) -> tuple[str, str]:

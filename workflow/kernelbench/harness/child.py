@@ -12,6 +12,8 @@ import signal
 import sys
 import tempfile
 
+from kernelbench.harness import cuda
+
 PR_SET_PDEATHSIG = 1
 # What a measurement depends on.
 SETTINGS = (
@@ -33,6 +35,7 @@ def variables(settings: dict, gpu: str) -> dict[str, str]:
     threads = str(settings["threads"])
     return {
         "CUDA_VISIBLE_DEVICES": "" if gpu == "cpu" else gpu,
+        cuda.NAMED: "" if gpu == "cpu" else gpu,
         # One queue of work in place of eight: a job has one stream, and the more a context makes in the driver, the
         # longer the jobs of a host wait for one another.
         "CUDA_DEVICE_MAX_CONNECTIONS": "1",

@@ -8,6 +8,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from kernelbench.harness import cuda
+
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "envs" / "requirements.txt"
 # The sources that decide what a measurement measures.
@@ -38,22 +40,16 @@ def nvml():
 
 
 def visible_gpu(library) -> object:
-    """Return NVML's handle of the GPU that this process will compute on: the first of CUDA_VISIBLE_DEVICES."""
-    return _handle(library, os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip())
+    """Return NVML's handle of the GPU that this process will compute on: CUDA's first one."""
+    return library.nvmlDeviceGetHandleByUUID(cuda.named()[0])
 
 
-def _handle(library, name: str) -> object:
-    if name.isdigit():
-        return library.nvmlDeviceGetHandleByIndex(int(name))
-    return library.nvmlDeviceGetHandleByUUID(name)
-
-
-def uuid(library, name: str) -> str | None:
-    """Return the UUID of the GPU that CUDA_VISIBLE_DEVICES calls `name` (index or UUID), None where none answers."""
+def answers(library, uuid: str) -> bool:
+    """Say whether NVML knows the GPU of this UUID, and reaches it."""
     try:
-        return _ask(library, "DeviceGetUUID", _handle(library, name))
+        return _ask(library, "DeviceGetUUID", library.nvmlDeviceGetHandleByUUID(uuid)) is not None
     except library.NVMLError:
-        return None
+        return False
 
 
 def _ask(library, question: str, *arguments):
@@ -131,7 +127,7 @@ def suspect(before: dict | None, after: dict | None) -> list[str]:
 def gpu() -> dict | None:
     """Return name, UUID, memory (bytes), driver and maximal clocks (MHz) of the GPU, None without one."""
     library = nvml()
-    if library is None:
+    if library is None or not cuda.named():
         return None
     handle = visible_gpu(library)
     memory = _ask(library, "DeviceGetMemoryInfo", handle)
