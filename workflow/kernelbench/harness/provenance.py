@@ -174,7 +174,7 @@ def software() -> dict:
         torch = sys.modules["torch"]
         found["torch"], found["cuda"] = torch.__version__, torch.version.cuda
         found["cudnn"] = _cudnn(torch) if torch.version.cuda else None
-    found["lock"] = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]
+    found["lock"] = hashlib.sha256(_as_stored(LOCK)).hexdigest()[:16]
     found["sources"] = sources_digest(source_blobs())
     return found
 
@@ -192,17 +192,24 @@ def _cudnn(torch) -> str:
 
 @cache
 def source_blobs() -> dict[str, str]:
-    """Return git's blob hash of each measuring source, by path: what a commit's tree lists, without needing git."""
+    """Return git's blob hash of each measuring source, by path: what a commit's tree lists, without needing git.
+
+    That of its lines as git stores them: a checkout may have other line ends.
+    """
     files = []
     for source in SOURCES:
         path = ROOT / source
         files += [path] if path.is_file() else path.rglob("*.py")
     blobs = {}
     for path in files:
-        content = path.read_bytes()
+        content = _as_stored(path)
         blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
         blobs[path.relative_to(ROOT).as_posix()] = blob.hexdigest()
     return blobs
+
+
+def _as_stored(path: Path) -> bytes:
+    return path.read_bytes().replace(b"\r\n", b"\n")
 
 
 def sources_digest(blobs: dict[str, str]) -> str:
