@@ -8,7 +8,9 @@ appears by itself.
 matplotlib is imported where it is used, since Snakemake reads the names in FIGURES in every job.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
@@ -19,14 +21,27 @@ from kernelbench.figures.timings import first_call, split, timers, times, trace
 from kernelbench.study import kind
 
 
+@contextmanager
+def _style() -> Iterator[None]:
+    """Draw in the paper's style, over matplotlib's defaults and with its own fonts: not the user's of either."""
+    os.environ["MPLBACKEND"] = "svg"  # A name that matplotlib does not know would end its import.
+    import matplotlib
+    from matplotlib import font_manager
+
+    fonts = font_manager.fontManager
+    fonts.ttflist = [font for font in fonts.ttflist if font.fname.startswith(matplotlib.get_data_path())]
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
 def _styled(function: Callable) -> Callable:
     """Return the function of a figure that draws it in the paper's style."""
 
     @wraps(function)
     def styled(*documents):
-        from matplotlib import rc_context
-
-        with rc_context(STYLE):
+        with _style():
             return function(*documents)
 
     return styled
@@ -59,8 +74,6 @@ def draw(name: str, document: dict, published_numbers: dict):
 
 def save(figure, path: Path) -> None:
     """Write `figure` as SVG: text as outlines, no date, fixed ids; equal figures are equal bytes."""
-    from matplotlib import rc_context
-
     # Ticks are made and ids are salted only now, so the style must hold here too.
-    with rc_context(STYLE):
+    with _style():
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
