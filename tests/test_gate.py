@@ -185,14 +185,24 @@ def test_a_repair_brings_back_only_what_is_not_here_and_names_the_configuration(
     own = Path(shutil.copytree(data, Path("results", "h200"), dirs_exist_ok=True))
     mine = " --configfile mine.yaml --config study=tiny 'ops={\"copy\": 1}'"
     for configfile, given, named in (
-        ("config.yaml", (), ""),
-        ("mine.yaml", (), " --configfile mine.yaml"),
-        ("mine.yaml", ("study=tiny", 'ops={"copy": 1}'), mine),
+        (["config.yaml"], (), ""),
+        (["mine.yaml"], (), " --configfile mine.yaml"),
+        (["config.yaml", "more.yaml"], (), " --configfile config.yaml more.yaml"),
+        (["mine.yaml"], ("study=tiny", 'ops={"copy": 1}'), mine),
     ):
         (defect,) = Gate(own, configfile, given).defects()
         assert (
             defect.repair == f"rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1{named}"
         )
+
+
+def test_a_repair_measures_on_as_many_gpus_at_once_as_the_study_did(data, monkeypatch):
+    change_jobs(data, put("settled", False))
+    started = pd.to_datetime(pd.read_parquet(data / "jobs.parquet").started.min())
+    change_jobs(data, lambda jobs: jobs.assign(started=started.isoformat(), **{"seconds.total": 9.0}))
+    (defect,) = Gate(data).defects()
+    repeats = pd.read_parquet(data / "jobs.parquet").repeat.nunique()
+    assert f"snakemake --cores {repeats} --resources gpu={repeats} " in defect.repair
 
 
 def test_older_records_are_judged_by_the_clock_that_they_have(data):

@@ -15,7 +15,7 @@ import yaml
 
 from kernelbench.collect import SAME
 from kernelbench.harness.provenance import source_blobs, sources_digest
-from kernelbench.jobs import CELL, clocks_of, runs_of, slowed
+from kernelbench.jobs import CELL, at_once, clocks_of, runs_of, slowed
 from kernelbench.study import cells_of, diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
@@ -45,14 +45,15 @@ def is_recorded(directory: Path) -> bool:
 
 
 class Gate:
-    """The checks of the study in `directory`, which `configfile` and `config` ask for if it is this machine's own.
+    """The checks of the study in `directory`, which `configfiles` and `config` ask for if it is this machine's own.
 
-    config: what the command line gave of it, each as key=value.
+    configfiles: in the order in which each is laid over those before it; config: what the command line gave of it, each
+    as key=value.
     """
 
-    def __init__(self, directory: Path, configfile: str = DEFAULT, config: Iterable[str] = ()):
+    def __init__(self, directory: Path, configfiles: Iterable[str] = (DEFAULT,), config: Iterable[str] = ()):
         self.directory = directory
-        self.asked = ["--configfile", configfile] if configfile != DEFAULT else []
+        self.asked = ["--configfile", *configfiles] if [*configfiles] != [DEFAULT] else []
         self.asked += ["--config", *config] if config else []
         self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
         self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
@@ -196,7 +197,10 @@ class Gate:
         removal = f"rm {' '.join(cells)}; " if cells else ""
         promotion = f"; python workflow/scripts/promote.py {results}" if self.is_recorded else ""
         study = ["--configfile", str(self.directory / "study.yaml")] if self.is_recorded else self.asked
-        on_gpu = " --resources gpu=1" if self.environment["gpu"] else ""
+        # As many GPUs as measured at once: a repeat goes on on its own, which may be the last of them.
+        gpus = at_once(self.jobs) or 1
+        cores = f" --cores {gpus}" if gpus > 1 else ""
+        on_gpu = f"{cores} --resources gpu={gpus}" if self.environment["gpu"] else ""
         return f"{back}{removal}snakemake{on_gpu}{' ' if study else ''}{shlex.join(study)}{promotion}"
 
 

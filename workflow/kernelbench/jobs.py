@@ -33,7 +33,7 @@ def about(jobs: pd.DataFrame) -> dict:
         "clocks": _clocks(jobs),
         "floors": jobs.groupby("repeat")[FLOOR].median().dropna().tolist() if FLOOR in jobs else [],
         "apart": _apart(jobs),
-        "at_once": _at_once(jobs),
+        "at_once": at_once(jobs),
         "blocks": _blocks(jobs),
     }
 
@@ -53,7 +53,7 @@ def _apart(jobs: pd.DataFrame) -> list[dict]:
     return [{**dict(zip(CELL, cell, strict=True)), "repeats": sorted(of)} for cell, of in sorted(found.items())]
 
 
-def _at_once(jobs: pd.DataFrame) -> int:
+def at_once(jobs: pd.DataFrame) -> int:
     """Return of how many repeats a job ran when one began, and that one's."""
     began = _began(jobs)
     took = jobs["seconds.total"].fillna(0) if "seconds.total" in jobs else 0

@@ -12,7 +12,7 @@ localrules:
 
 
 # What repairs this machine's study has to name; a draft is asked for by itself.
-configured = ["--configfile", os.path.relpath(workflow.configfiles[-1])]
+configured = ["--configfile", *map(os.path.relpath, workflow.configfiles)]
 if overlaid := {key: value for key, value in workflow.config_settings.config.items() if key != "draft"}:
     configured += ["--config", *(f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in overlaid.items())]
 
@@ -31,6 +31,8 @@ rule find_defects:
         "results/{machine}/logs/find_defects.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         data=lambda wildcards, input: Path(input.jobs).parent,
         options=["--draft", *configured],
@@ -60,6 +62,8 @@ rule check:
         f"{study.results}/logs/check.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         data=[*recorded_data, study.results],
         options=configured,

@@ -11,7 +11,7 @@ from kernelbench.gate import DEFAULT, Gate, is_recorded
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="directories with the tables of a study")
-    parser.add_argument("--configfile", default=DEFAULT, help="of this machine's own study (default: %(default)s)")
+    parser.add_argument("--configfile", nargs="+", default=[DEFAULT], help="those of this machine's own study")
     parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help="what the run's command line gave")
     parser.add_argument("--draft", action="store_true", help="defects are no failure: the paper will be a draft")
     parser.add_argument("--output", type=Path, help="the defects as JSON")
