@@ -1,6 +1,7 @@
-"""Whether a run can write: said in one line where Snakemake would show a traceback, or nothing."""
+"""Where a run is and whether it can write: said in one line where Snakemake would show a traceback, or nothing."""
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -9,6 +10,18 @@ from kernelbench.errors import InputError
 
 # Bytes of free space that are none: a record takes some kilobytes.
 FULL = 2**16
+
+
+def require_checkout(checkout: Path, configfiles: list[str]) -> None:
+    """Raise InputError unless this is the directory of the checkout, which all paths of the workflow start from.
+
+    configfiles: what the command line named, for the line that says what to run instead.
+    """
+    here = Path.cwd()
+    if not here.samefile(checkout):
+        named = ["--configfile", *(str(Path(file).resolve()) for file in configfiles)] if configfiles else []
+        command = shlex.join(["cd", str(checkout)]) + " && " + shlex.join(["snakemake", *named])
+        raise InputError(f"{here}: is not the checkout of {checkout / 'Snakefile'}; run: {command}")
 
 
 def require_writable() -> None:

@@ -330,8 +330,11 @@ def _outcome(record: Path | None) -> tuple[str, str, list[str]]:
     """Return status, reason and doubts of a job that Snakemake holds for done: its record's, if it measures."""
     if record is None:
         return "ok", "", []
-    entry = json.loads(record.read_text(encoding="utf-8"))
-    return entry["status"], entry["reason"], doubts(entry)
+    try:
+        entry = json.loads(record.read_text(encoding="utf-8"))
+        return entry["status"], entry["reason"], doubts(entry)
+    except (OSError, ValueError, KeyError) as error:
+        return "failed", f"its record cannot be read ({error})", []
 
 
 def _words(logs: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ inherit the user's environment. It is built when that process, or the parent tha
 most variables when they are loaded, and after a fork it is too late.
 """
 
+import getpass
 import os
 from fnmatch import fnmatchcase
 
@@ -32,13 +33,25 @@ NOTABLE = (
 
 def build(found: dict[str, str], decided: dict[str, str]) -> dict[str, str]:
     """Return the environment of a job's process: of the variables `found` those taken over, and those `decided`."""
-    return {name: value for name, value in found.items() if _is_any(name, (*TOOLS, *CARRIED))} | decided
+    return {name: value for name, value in found.items() if _is_any(name, (*TOOLS, *CARRIED))} | user() | decided
 
 
 def cleared(found: dict[str, str], decided: dict[str, str]) -> list[str]:
     """Return the names of the variables `found` that `build` leaves out although they could change a measurement."""
     left = found.keys() - build(found, decided).keys()
     return sorted(name for name in left if _is_any(name, NOTABLE) and not _is_any(name, OWN))
+
+
+def user() -> dict[str, str]:
+    """Return the variable that names the user where the system does not, as in a container started for any user id.
+
+    Snakemake and Inductor ask for the name, and end with a traceback where there is none.
+    """
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        return {"LOGNAME": str(os.getuid())}
+    return {}
 
 
 def measured() -> dict[str, str]:
