@@ -15,14 +15,18 @@ import math
 import os
 from pathlib import Path
 
-from kernelbench import disk, progress, start
+from kernelbench import currency, disk, progress, start
 from kernelbench.artefacts import ARTEFACTS
 from kernelbench.figures import FIGURES, shown
+from kernelbench.harness.environment import user
 from kernelbench.lanes import Lanes, environment
 from kernelbench.sources import sources
 from kernelbench.study import AGAIN, Study, refuse_duplicates, typed
 
+disk.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
 disk.require_writable()
+if not workflow.remote_exec:
+    currency.require_past_tree(Path.cwd())
 
 # A --configfile replaces config.yaml; Snakemake would merge the two.
 if not workflow.overwrite_configfiles:
@@ -39,11 +43,11 @@ if workflow.remote_exec:
 
 study = Study(config, here=not submits, given=typed(workflow.config_settings.config))
 lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
-for name in lanes.resources():
-    workflow.register_resource(name, 1)
+for name, slots in lanes.alone().items():
+    workflow.register_resource(name, slots)
 # What the jobs are told: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place
-# for bytecode, and this Python as python.
-os.environ |= environment(study.device) | start.bytecode() | start.python_first()
+# for bytecode, this Python as python, and a name of the user.
+os.environ |= environment(study.device) | start.bytecode() | start.python_first() | user()
 os.environ |= start.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]

@@ -26,6 +26,7 @@ from standin import write
 
 from kernelbench.collect import KEY
 from kernelbench.harness import record
+from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.study import RECORDED, Study
 
 RESULTS = "results/cpu-scale"
@@ -129,6 +130,7 @@ def template() -> str:
         for parent in parents:
             part = part.setdefault(parent, {})
         part[last] = json.loads(value) if str(value).startswith(("{", "[")) else value
+    entry["environment"]["software"]["sources"] = sources_digest(source_blobs())  # Measured by this checkout.
     entry |= {"version": record.VERSION, "suspect": [], "seconds": {"wall": 1.0}}
     entry |= {"graph": {"calls": 20, "reason": ""}, "warm_up": {"values": _values(900), "settled": True}}
     counts = {**dict.fromkeys(TIMERS, 100), "first_call": 1, "peak_memory": 1}

@@ -22,6 +22,6 @@ def write(template: str, settings: str, output: str, place: int) -> None:
 
 
 if __name__ == "__main__":
-    arguments = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
+    settings, output, place = (sys.argv[sys.argv.index(name) + 1] for name in ("--settings", "--output", "--place"))
     with open("record.template", encoding="utf-8") as stream:
-        write(stream.read(), arguments["--settings"], arguments["--output"], int(arguments["--place"]))
+        write(stream.read(), settings, output, int(place))

@@ -40,8 +40,9 @@ FREE = {
     "settings.run",
     "settings.workload",
 }
-# What stays with the record: it names the user and their directories, and nothing that is measured depends on it.
-PRIVATE = "environment.carried"
+# What stays with the record: the variables that name the user and their directories, which nothing that is measured
+# depends on, and what tells whether a run would measure it again.
+KEPT = {"environment.carried", "sources"}
 
 
 def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
@@ -122,7 +123,7 @@ def _flat(nested: dict, prefix: str = "") -> dict:
     row = {}
     for name, value in nested.items():
         dotted = sys.intern(prefix + name)  # One text for all records, not 7 KB for each.
-        if dotted == PRIVATE:
+        if dotted in KEPT:
             continue
         if isinstance(value, dict) and value and dotted not in FREE:
             row |= _flat(value, f"{dotted}.")

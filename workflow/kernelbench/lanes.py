@@ -14,6 +14,8 @@ from kernelbench.errors import InputError
 from kernelbench.harness import cuda, provenance
 
 CPU = "cpu"
+# How many jobs that do not measure may run at once, if there are the cores: more than there ever are.
+SLOTS = 1000
 # Not TMPDIR, in which two runs may differ: a lock that only one of them sees is none.
 LOCKS = Path("/tmp")
 
@@ -83,11 +85,10 @@ class Lanes:
             raise InputError(f"--resources gpu={self.count} is not allowed; allowed: {allowed}")
         return self.count
 
-    def sources(self, job) -> list[str]:
-        """Return the files that `job` depends on, if it can be measured here; raise InputError where it cannot."""
+    def require(self) -> None:
+        """Raise InputError where this machine measures, and is not what the study names or has too few GPUs."""
         if self.study.here:
             self.gpus  # noqa: B018  (it raises where it cannot)
-        return self.study.sources(job)
 
     def of(self, repeat: int) -> int:
         """Return the lane of a repeat: that of its GPU where it is begun already, else `repeat mod count`.
@@ -118,14 +119,27 @@ class Lanes:
             )
         return repeat % self.count
 
-    def resources(self) -> dict:
-        """Return a resource for each lane, of which each job needs its own: no two jobs of a lane run at once."""
-        if self.count == 1:
-            return {}
+    # Snakemake's resources. A lane is one, of SLOTS. A measurement takes all of its own lane, and anything else one of
+    # each: so the lanes measure side by side, the rest of the workflow runs side by side, and neither beside the other.
+
+    def names(self) -> list[str]:
+        """Return the resource of each lane; none where this machine only submits, and another measures."""
+        return [f"lane{lane}" for lane in range(self.count)] if self.study.here else []
+
+    def measuring(self) -> dict:
+        """Return the resources that a measurement needs."""
         return {
-            f"lane{lane}": lambda wildcards, lane=lane: int(self.of(int(wildcards.repeat)) == lane)
-            for lane in range(self.count)
+            name: lambda wildcards, lane=lane: SLOTS * (self.of(int(wildcards.repeat)) == lane)
+            for lane, name in enumerate(self.names())
         }
+
+    def beside(self) -> dict[str, int]:
+        """Return the resources that a job needs which does not measure, and must not run beside one that does."""
+        return dict.fromkeys(self.names(), 1)
+
+    def alone(self) -> dict[str, int]:
+        """Return the resources that a job needs beside which nothing else must run."""
+        return dict.fromkeys(self.names(), SLOTS)
 
 
 def _gpu_of(path: Path) -> str | None:

@@ -3,9 +3,8 @@
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from statistics import fmean
 
@@ -13,10 +12,8 @@ import pandas as pd
 import yaml
 from rich.table import Table
 
-from kernelbench import machine
+from kernelbench import currency, machine
 from kernelbench.errors import InputError
-from kernelbench.harness import provenance
-from kernelbench.harness.provenance import ROOT
 from kernelbench.progress import clock, duration
 from kernelbench.study import Job, Study
 
@@ -46,47 +43,16 @@ def source(name: str, rows: Iterable[tuple[str, str, float]]) -> Source:
 
 def own(paths: list[Path], name: str = "this machine") -> Source:
     """Return the seconds of this machine's own records; raise InputError for a file that is none."""
-    return source(name, [_read(path, lambda e: (e["op"], e["mode"], e["seconds"]["wall"])) for path in paths])
+    return source(name, map(_seconds, paths))
 
 
-def _read(path: Path, take: Callable):
-    """Return what `take` finds in the record at `path`; raise InputError for a file that is none."""
+def _seconds(path: Path) -> tuple[str, str, float]:
+    """Return op, mode and wall time (s) of the record at `path`; raise InputError for a file that is none."""
     try:  # Without its schema, which takes longer than all the rest.
-        return take(json.loads(path.read_text(encoding="utf-8")))
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        return entry["op"], entry["mode"], entry["seconds"]["wall"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
-
-
-def kept(study: Study, there: dict[Job, Path]) -> set[Job]:
-    """Return the jobs of the records `there` that a run keeps: of today's settings, and of sources not changed since.
-
-    Both change in time, so that a cell and mode whose oldest record is kept keeps all, and one whose newest is not
-    keeps none; only of the others each record is read.
-    """
-    written = {job: path.stat().st_mtime_ns for job, path in there.items()}
-    changed = cache(lambda name: (ROOT / name).stat().st_mtime_ns)  # Now, and of a file only once.
-
-    def keeps(job: Job) -> bool:
-        settings, digest = _read(there[job], lambda e: (dict(e["settings"]), e["environment"]["software"]["sources"]))
-        since = max(map(changed, study.sources(job)))
-        same = all(settings.get(name) == value for name, value in study.settings(job).items())
-        # A file that was only touched is no other one. Which of several it was that changed, a digest does not tell.
-        return same and (since <= written[job] or digest == _digest())
-
-    groups = defaultdict(list)
-    for job in sorted(there, key=written.get):
-        groups[job.cell, job.mode].append(job)
-    found = set()
-    for jobs in groups.values():
-        if keeps(jobs[0]):
-            found.update(jobs)
-        elif keeps(jobs[-1]):
-            found.update(filter(keeps, jobs))
-    return found
-
-
-def _digest() -> str:
-    return provenance.sources_digest(provenance.source_blobs())
 
 
 def recorded(directory: Path, study: Study) -> list[Source]:
@@ -142,7 +108,7 @@ def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]
 def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
     """Return what to print of `study`, its results below `root`, with `gpus` measuring at once: line by line."""
     there = {job: path for job in study.jobs if (path := root / job.path).exists()}
-    done = kept(study, there)
+    done = {job for job, path in there.items() if currency.is_current(study, job, path)}
     again = _some([there[job] for job in there if job not in done])
     measured = _some([there[job] for job in there if job in done])
     others = recorded(recordings, study)

@@ -1,6 +1,7 @@
 """Restore: from a recorded study back to the records that it was collected from, so that it can be grown.
 
-The inverse of kernelbench.collect: what that takes from these records is what the study was made from.
+The inverse of kernelbench.collect: what that takes from these records is what the study was made from. A restored
+record is current as long as the sources stay what they are when it is restored; what measured it, the study says.
 """
 
 import json
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from kernelbench import currency
 from kernelbench.collect import KEY
 from kernelbench.errors import InputError
 from kernelbench.harness import record
@@ -36,6 +38,7 @@ def restore(recorded: Path, results: Path) -> tuple[Path, int]:
         raise InputError(f"{directory}/records: is there already; move it away to restore those of {recorded}")
     entries = list(_entries(recorded))
     for entry in entries:
+        entry["sources"] = currency.digest(study.sources(_job(entry)))
         wrong = record.problem(entry)
         if wrong:
             raise InputError(f"{recorded}: {_path(entry)}: {wrong}")
@@ -45,7 +48,11 @@ def restore(recorded: Path, results: Path) -> tuple[Path, int]:
 
 
 def _path(entry: dict) -> str:
-    return Job(Cell(entry["op"], entry["dtype"], entry["size"]), entry["mode"], entry["repeat"]).path
+    return _job(entry).path
+
+
+def _job(entry: dict) -> Job:
+    return Job(Cell(entry["op"], entry["dtype"], entry["size"]), entry["mode"], entry["repeat"])
 
 
 def _entries(recorded: Path):

@@ -227,7 +227,7 @@ class Study:
         return self.modes[job.mode].get("timeout", self.config["timeout"])
 
     def sources(self, job: Job) -> list[str]:
-        """Return the files whose change re-measures `job`: harness, workload, runner, and the kernel if it runs one."""
+        """Return the files that the measurement of `job` depends on: harness, workload, runner, its kernel if any."""
         name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
         classes = (of.__module__.split(".") for of in type(self.workloads[job.cell.op]).__mro__)
         bases = [f"workloads/{module[-1]}" for module in classes if "workloads" in module]

@@ -1,6 +1,7 @@
 # Measure: one record for each job of the study.
 #
-# needs  the job's settings (from the config), the harness, the op's workload, and its kernel if it runs one
+# needs  the job's settings (from the config), the harness, the op's workload, and its kernel if it runs one; none of these
+#        is an input file: kernelbench.currency compares contents
 # makes  results/<machine>/records/<op>/<dtype>/<size>/<mode>/<repeat>.json, and an empty
 #        results/<machine>/repeats/<repeat>.done once all of a repeat are there
 
@@ -8,7 +9,7 @@
 # Measure one job: one process, one exclusive GPU.
 rule measure:
     input:
-        lambda wildcards: lanes.sources(study.job_of(wildcards)),
+        lambda wildcards: currency.inputs(workflow, lanes, study.job_of(wildcards)),
     output:
         "results/{machine}/records/{op}/{dtype}/{size}/{mode}/{repeat}.json",
     log:
@@ -17,7 +18,7 @@ rule measure:
     conda:
         "../../envs/environment.yaml"
     resources:
-        **lanes.resources(),
+        **lanes.measuring(),
         gpu=1,
         gpu_model=study.gpu_model,
         runtime=lambda wildcards: math.ceil(study.timeout(study.job_of(wildcards)) / 60),
@@ -29,9 +30,12 @@ rule measure:
         lane=lambda wildcards: lanes.of(int(wildcards.repeat)),
         lanes=lanes.count,
     params:
-        settings=lambda wildcards: study.settings_json(study.job_of(wildcards)),
+        # With `output` among its arguments a parameter is nothing that Snakemake compares with the last run's.
+        settings=lambda wildcards, output: study.settings_json(study.job_of(wildcards)),
+        sources=lambda wildcards, output: study.sources(study.job_of(wildcards)),
     shell:
-        "python workflow/scripts/measure.py --settings {params.settings:q} --place {resources.place}"
+        "python workflow/scripts/measure.py --settings {params.settings:q} --sources {params.sources:q}"
+        " --place {resources.place}"
         " --lane {resources.lane} --lanes {resources.lanes} --timeout {resources.timeout}"
         " --output {output:q} > {log:q} 2>&1"
 
@@ -43,3 +47,5 @@ rule bundle_repeat:
         lambda wildcards: study.records(int(wildcards.repeat)),
     output:
         touch("results/{machine}/repeats/{repeat}.done"),
+    resources:
+        **lanes.beside(),

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from kernelbench import attempts, lanes, start
+from kernelbench import attempts, currency, lanes, start
 from kernelbench.errors import run
 from kernelbench.harness import record
 from kernelbench.harness.child import SETTINGS
@@ -23,7 +23,8 @@ MEASUREMENT = ("inputs", "memory", "checks", "warm_up", "timers", "trace", "prof
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--settings", type=_settings, help="all of the job as JSON (the workflow's way)")
-    parser.add_argument("--place", type=int, help="with --settings: its place in the planned order,")
+    parser.add_argument("--sources", nargs="+", metavar="FILE", help="with --settings: what the job depends on,")
+    parser.add_argument("--place", type=int, help="its place in the planned order,")
     parser.add_argument("--lane", type=int, default=0, help="its lane, from 0 (default: 0),")
     parser.add_argument("--lanes", type=int, default=1, help="the number of lanes (default: 1),")
     parser.add_argument("--timeout", type=float, default=600, help="and its time limit in s (default: 600)")
@@ -40,6 +41,7 @@ def main() -> None:
     start.end_with_run()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
     gpu = lanes.gpu_of(arguments.lane, arguments.settings["device"])
+    sources = currency.digest(arguments.sources)  # Before the job, in which they may change.
     before = time.perf_counter()
     with lanes.hold(gpu) as lock:
         waited = time.perf_counter() - before
@@ -47,6 +49,7 @@ def main() -> None:
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
         entry, outcome = attempts.measured(request, gpu, lock, arguments.timeout)
     name = os.environ.get(start.NAME) or start.run_name(os.getpid())  # By hand a job is a run of its own.
+    entry["sources"] = sources
     entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}
     again = sum(out["seconds"] for out in outcome["again"])
     entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited, again)
@@ -107,7 +110,8 @@ def _from_study(arguments: argparse.Namespace) -> argparse.Namespace:
     job = plan.job(arguments.op, dtype, arguments.size, arguments.mode, arguments.repeat)
     # A warm parent would serve this one job only.
     settings = {**plan.settings(job), "start": "fresh"}
-    return argparse.Namespace(**{**vars(arguments), "settings": settings, "timeout": plan.timeout(job)})
+    found = {"settings": settings, "sources": plan.sources(job), "timeout": plan.timeout(job)}
+    return argparse.Namespace(**vars(arguments) | found)
 
 
 if __name__ == "__main__":
