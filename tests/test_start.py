@@ -448,11 +448,27 @@ def test_lanes_without_a_gpu_are_refused(gpus, count):
 
 
 def test_each_job_asks_for_its_own_lane(gpus):
-    resources = lanes.Lanes(gpus, 3).resources()
-    assert set(resources) == {"lane0", "lane1", "lane2"}
+    resources = lanes.Lanes(gpus, 3).measuring()
     job = type("Wildcards", (), {"repeat": "4"})
-    assert {name: asked(job) for name, asked in resources.items()} == {"lane0": 0, "lane1": 1, "lane2": 0}
-    assert lanes.Lanes(gpus, 1).resources() == {}
+    assert {name: asked(job) for name, asked in resources.items()} == {"lane0": 0, "lane1": lanes.SLOTS, "lane2": 0}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_nothing_else_fits_beside_a_measurement_and_what_does_not_measure_fits_together(gpus, count):
+    these = lanes.Lanes(gpus, count)
+    whole, beside = these.alone(), these.beside()
+    for repeat in range(7):
+        asked = {
+            name: needs(type("Wildcards", (), {"repeat": str(repeat)})) for name, needs in these.measuring().items()
+        }
+        assert any(asked[name] + beside[name] > whole[name] for name in whole)
+        assert all(asked[name] <= whole[name] for name in whole)
+    assert all(100 * beside[name] <= whole[name] for name in whole)
+
+
+def test_who_only_submits_shares_nothing_with_those_who_measure(gpus):
+    submits = lanes.Lanes(Study({**gpus.config, "machine": "h200"}, here=False), 1)
+    assert submits.measuring() == submits.beside() == submits.alone() == {}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ rule save_artefacts:
     conda:
         "../../envs/environment.yaml"
     resources:
+        **lanes.beside(),
         gpu=1,
         gpu_model=study.gpu_model,
     params:

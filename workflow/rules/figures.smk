@@ -28,6 +28,8 @@ rule draw_figure:
         "results/{machine}/logs/draw_figure/{figure}.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     shell:
         "python workflow/scripts/draw_figure.py --figure {wildcards.figure} --document {input.document:q} "
         "--published {input.published:q} --output {output:q} > {log:q} 2>&1"

@@ -27,6 +27,8 @@ rule simulate_coverage:
         "paper/build/simulate_coverage.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     shell:
         "python workflow/scripts/simulate_coverage.py --study {input.study:q} --output {output:q} > {log:q} 2>&1"
 
@@ -44,6 +46,8 @@ rule write_numbers:
         "results/{machine}/logs/write_numbers.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         more="--local",
     shell:
@@ -86,6 +90,8 @@ rule render_paper:
         "paper/build/render_paper.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     shell:
         "python workflow/scripts/render_paper.py --text {input.text:q} --published {input.published:q}"
         " --coverage {input.coverage:q} --numbers {input.numbers:q} --defects {input.defects:q}"
@@ -122,6 +128,8 @@ rule typeset_paper:
         "paper/build/typeset_paper.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     shell:
         "python workflow/scripts/typeset_paper.py --text {input.text:q} --defaults {input.defaults:q}"
         " --output {output:q} > {log:q} 2>&1"

@@ -11,6 +11,8 @@ rule plan:
         f"{study.results}/logs/plan.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         study=json.dumps(study.config),
         gpus=lambda wildcards: lanes.planned,  # When asked for: a paper needs no GPU.
@@ -24,6 +26,8 @@ rule precision:
         f"{study.results}/logs/precision.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         data=[study.results, f"results/recorded/{study.machine}", *recorded_data],
         output=f"{study.results}/precision.csv",

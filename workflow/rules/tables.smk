@@ -23,6 +23,8 @@ rule write_study:
         "results/{machine}/logs/write_study.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         study=json.dumps(study.config),
     shell:
@@ -45,6 +47,8 @@ rule collect:
         "results/{machine}/logs/collect.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         results=lambda wildcards, output: Path(output.samples).parent,
     shell:
@@ -67,6 +71,8 @@ rule summarize:
         "results/{machine}/logs/summarize.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         data=lambda wildcards, input: Path(input.samples).parent,
         tables=lambda wildcards, output: Path(output.summary).parent,
@@ -109,6 +115,8 @@ rule compare_recorded:
         "results/rebuilt/{recorded}/logs/compare.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
     params:
         data=lambda wildcards, input: [Path(path).parent for path in input.samples],
     shell:

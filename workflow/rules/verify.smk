@@ -18,6 +18,8 @@ rule verify:
         f"{study.results}/logs/verify.log",
     conda:
         "../../envs/environment.yaml"
+    resources:
+        **lanes.alone(),
     params:
         verify=json.dumps(study.verify),
         gpus=lambda wildcards: lanes.planned,  # When asked for: a paper needs no GPU.
