@@ -26,7 +26,7 @@ from kernelbench.study import AGAIN, Study, refuse_duplicates, typed
 disk.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
 disk.require_writable()
 if not workflow.remote_exec:
-    currency.require_past_tree(Path.cwd())
+    currency.require_past_tree()
 
 # A --configfile replaces config.yaml; Snakemake would merge the two.
 if not workflow.overwrite_configfiles:

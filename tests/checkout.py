@@ -85,11 +85,11 @@ class Checkout:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         return os.environ | {"PYTHONPATH": library, "PATH": path} | self.environment
 
-    def start(self, *arguments: str, prepare=lambda: None, **options) -> subprocess.Popen:
+    def start(self, *arguments: str, cores: int = 1, prepare=lambda: None, **options) -> subprocess.Popen:
         """Start Snakemake in a process group of its own; `prepare` runs in its process, options are Popen's."""
         return subprocess.Popen(
             # Targets come first: --resources would take them for its own.
-            [sys.executable, "-m", "snakemake", *arguments, "--cores", "1", "--resources", "gpu=1"],
+            [sys.executable, "-m", "snakemake", *arguments, "--cores", str(cores), "--resources", "gpu=1"],
             cwd=self.path,
             env=self.variables,
             stdout=subprocess.PIPE,
@@ -114,12 +114,19 @@ class Checkout:
                 found[int(path.name)] = command
         return found
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, cores: int = 1) -> str:
         """Run Snakemake to its end and return what it printed; fail the test where it fails."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, cores=cores)
         output = process.communicate()[0]
         assert process.returncode == 0, output
         return output
+
+    def refuse(self, *arguments: str, **options) -> str:
+        """Return the line with which Snakemake ends; fail the test where it does not fail, or shows a traceback."""
+        process = self.start(*arguments, **options)
+        output = process.communicate()[0]
+        assert process.returncode == 1 and "Traceback" not in output, output
+        return output.splitlines()[-1]
 
     def planned(self, *arguments: str) -> list[str]:
         """Return the records that a dry run would measure."""

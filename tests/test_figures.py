@@ -1,10 +1,15 @@
 """The figures draw from any summary.json: with and without a GPU, without intervals, without numbers."""
 
 import itertools
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from matplotlib import font_manager, rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from kernelbench import figures
@@ -30,6 +35,50 @@ MODES = {
 }
 SPEEDUP = {"eager-control": 1.001, "compile": 1.4, "compile-max-autotune": 0.7, "triton": 2.5}
 VERDICT = {"eager-control": "equivalent", "compile": "faster", "compile-max-autotune": "slower"}
+
+
+# What a user may prefer elsewhere.
+PREFERRED = {
+    "savefig.bbox": "tight",
+    "axes.grid": True,
+    "text.usetex": True,
+    "font.serif": ["Comic Sans"],
+    "lines.marker": "*",
+}
+ALONE = """
+import json, sys
+from pathlib import Path
+from kernelbench import figures
+figures.save(figures.draw("speedups", json.load(sys.stdin), {}), Path(sys.argv[1]))
+"""
+
+
+def test_what_the_user_prefers_elsewhere_does_not_change_a_figure(tmp_path):
+    figures.save(figures.draw("speedups", document(), PUBLISHED), tmp_path / "plain.svg")
+    with rc_context(PREFERRED):
+        figures.save(figures.draw("speedups", document(), PUBLISHED), tmp_path / "preferred.svg")
+    # As matplotlib finds it: beside the process, and in the environment.
+    lines = [f"{name}: {', '.join(value) if isinstance(value, list) else value}" for name, value in PREFERRED.items()]
+    (tmp_path / "matplotlibrc").write_text("\n".join(lines))
+    subprocess.run(
+        [sys.executable, "-c", ALONE, "alone.svg"],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "nonsense", "MATPLOTLIBRC": str(tmp_path / "matplotlibrc")},
+        input=json.dumps(document()),
+        text=True,
+        check=True,
+    )
+    drawn = {path.read_bytes() for path in tmp_path.glob("*.svg")}
+    assert len(drawn) == 1 and len(list(tmp_path.glob("*.svg"))) == 3
+
+
+def test_only_matplotlibs_own_fonts_are_drawn_with(monkeypatch, tmp_path):
+    fonts = font_manager.fontManager
+    ours = font_manager.findfont("STIXGeneral")
+    other = font_manager.FontEntry(**{**vars(next(f for f in fonts.ttflist if f.fname == ours)), "fname": "/mine.ttf"})
+    monkeypatch.setattr(fonts, "ttflist", [other, *fonts.ttflist])
+    with figures._style():
+        assert fonts.ttflist and not [font for font in fonts.ttflist if font.fname == "/mine.ttf"]
 
 
 def document(gpu=True, repeats=10, missing=(), ops=OPS, modes=MODES, dtypes=("float16",), timers=()) -> dict:

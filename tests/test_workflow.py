@@ -30,9 +30,9 @@ RESULTS = "results/cpu-test"
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory) -> Checkout:
-    """A tiny study that has run to its end."""
+    """A tiny study that has run to its end, with more cores than a measurement takes."""
     checkout = Checkout(tmp_path_factory.mktemp("a study"), TINY)
-    checkout.run()
+    checkout.run(cores=3)
     return checkout
 
 
@@ -86,6 +86,19 @@ def test_the_paper_says_what_was_measured(study):
     assert "{{" not in text and "undefined" not in text.lower()
 
 
+def test_nothing_of_the_workflow_runs_beside_a_measurement(study):
+    spans = []
+    for path in (study.path / ".snakemake" / "metadata").iterdir():
+        noted = json.loads(path.read_text())
+        spans.append((noted["rule"], noted["starttime"], noted["endtime"]))
+    measured = [span for span in spans if span[0] == "measure"]
+    others = [span for span in spans if span[0] != "measure"]
+    assert len(measured) == 10 and len(others) > 10
+    beside = [other for other in others for one in measured if other[1] < one[2] and one[1] < other[2]]
+    assert beside == []
+    assert any(a[1] < b[2] and b[1] < a[2] for a in others for b in others if a[0] < b[0]), "what else could be"
+
+
 def test_a_second_run_does_nothing(study):
     started = time.monotonic()
     before = study.records()
@@ -133,6 +146,115 @@ def test_a_changed_harness_measures_all(grown):
 def test_a_change_of_what_is_only_shown_measures_nothing(grown):
     grown.configure({**TINY, "equivalence": {"default": 0.05}, "baselines": ["eager", "compile"]})
     assert grown.planned() == []
+
+
+def date(checkout: Checkout, moment: float) -> None:
+    """Date all sources of a checkout to a moment (s), as a copy, an archive or a git checkout does."""
+    for folder in ("workflow", "kernels", "envs"):
+        for path in (checkout.path / folder).rglob("*.*"):
+            os.utime(path, (moment, moment))
+
+
+def test_dates_of_sources_measure_nothing_and_the_plan_agrees(grown):
+    date(grown, time.time())
+    assert grown.planned("--until", "measure") == [] and left(grown) == 0
+
+
+def test_a_source_that_is_as_it_was_again_measures_nothing(grown):
+    kernel = grown.path / "kernels" / "softmax.py"
+    before = kernel.read_bytes()
+    kernel.write_bytes(before + b"# changed\n")
+    os.utime(kernel, (1e9, 1e9))  # Older than all records.
+    assert len(grown.planned()) == left(grown) == 2
+    kernel.write_bytes(before)
+    assert grown.planned() == [] and left(grown) == 0
+
+
+def test_line_ends_of_sources_measure_nothing(grown):
+    changed = [*(grown.path / "workflow/kernelbench/harness").rglob("*.py"), *(grown.path / "kernels").glob("*.py")]
+    before = {path: path.read_bytes() for path in changed}
+    try:
+        for path, content in before.items():
+            path.write_bytes(content.replace(b"\n", b"\r\n"))
+        assert grown.planned("--until", "measure") == [] and left(grown) == 0
+    finally:
+        for path, content in before.items():
+            path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kernels/softmax.py",
+        "workflow/scripts/summarize.py",
+        "paper/paper.md",
+        f"{RESULTS}/samples.parquet",
+        f"{RESULTS}/records/softmax/float32/128/eager/0.json",
+    ],
+)
+def test_a_date_in_the_future_is_refused_in_a_line_and_nothing_is_measured_or_lost(grown, name):
+    path, before = grown.path / name, grown.records()
+    stat = path.stat()
+    os.utime(path, (time.time() + 86_400,) * 2)
+    said = grown.refuse()
+    dated = grown.records()
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert said.startswith(f"{name}: ") and "touch" in said
+    assert dated.keys() == before.keys() and grown.records() == before
+
+
+def test_touching_what_is_not_measured_is_refused_in_a_line(grown, tmp_path):
+    assert "Nothing to be done" in grown.run("--touch")
+    name = next(iter(grown.records()))
+    (grown.path / name).rename(tmp_path / "kept.json")
+    said = grown.refuse("--touch")
+    (tmp_path / "kept.json").rename(grown.path / name)
+    assert said.startswith(f"--touch: {name} is not there")
+    kernel = grown.path / "kernels" / "softmax.py"
+    with kernel.open("a") as file:
+        file.write("# changed\n")
+    assert "is outdated" in grown.refuse("--touch")
+
+
+def test_another_folder_is_told_what_to_run_instead(grown, tmp_path):
+    (tmp_path / "mine.yaml").write_text("machine: cpu\n")
+    command = [sys.executable, "-m", "snakemake", "-s", grown.path / "Snakefile", "--configfile", "mine.yaml", "-n"]
+    done = subprocess.run(command, cwd=tmp_path, env=grown.variables, capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith(f"{tmp_path}: ") and str(tmp_path / "mine.yaml") in said and f"cd '{grown.path}'" in said
+
+
+NAMELESS = r"""
+#include <pwd.h>
+#include <stddef.h>
+int getpwuid_r(uid_t id, struct passwd *entry, char *text, size_t size, struct passwd **found) {
+    *found = NULL;
+    return 0;
+}
+"""
+
+
+def test_a_user_id_without_a_name_will_do(grown, tmp_path):
+    """As in a container that is started for any user id: the system knows no name for it, and no variable has one."""
+    (tmp_path / "nameless.c").write_text(NAMELESS)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", "nameless.so", "nameless.c"], cwd=tmp_path, check=True)
+    environment = {k: v for k, v in grown.variables.items() if k not in ("USER", "LOGNAME", "LNAME", "USERNAME")}
+    environment |= {"LD_PRELOAD": str(tmp_path / "nameless.so"), "HOME": "/"}
+    for command in (
+        [sys.executable, "-m", "snakemake", "--cores", "1", "--resources", "gpu=1"],
+        [sys.executable, "-c", "from kernelbench.harness import environment as e; print(e.build(e.os.environ, {}))"],
+    ):
+        done = subprocess.run(command, cwd=grown.path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert f"'LOGNAME': '{os.getuid()}'" in done.stdout
+
+
+def test_the_repair_names_all_config_files(grown, tmp_path):
+    more = tmp_path / "more.yaml"
+    more.write_text("threads: 1\n")
+    output = grown.run("check", "--dry-run", "--printshellcmds", "--configfile", "config.yaml", str(more))
+    assert f"--configfile config.yaml {os.path.relpath(more, grown.path)}" in output
 
 
 def left(checkout: Checkout) -> int:

@@ -63,14 +63,14 @@ def inputs(workflow, lanes, job: Job) -> list[str]:
     return []
 
 
-def require_past_tree(top: Path) -> None:
-    """Raise InputError where a file of the checkout at `top` is dated in the future.
+def require_past_tree() -> None:
+    """Raise InputError where a file of the checkout, which is the current directory, is dated in the future.
 
     Snakemake makes what depends on such a file again and again, and fails each time: what it made is older.
     """
-    require_past(top / "Snakefile")
+    require_past(Path("Snakefile"))
     for name in ("workflow", "kernels", "paper", "results"):
-        for folder, inner, files in os.walk(top / name):
+        for folder, inner, files in os.walk(name):
             inner[:] = [each for each in inner if each not in (*PER_JOB, "__pycache__")]
             for file in files:
                 require_past(Path(folder, file))
