@@ -78,7 +78,7 @@ include: "workflow/rules/artefacts.smk"
 
 
 onstart:
-    progress.announce(study.results, workflow.dag.needrun_jobs())
+    progress.announce(study.results, workflow.dag.needrun_jobs(), start.cleared())
     # Snakemake's limit of job starts a second has it look at all ready jobs once a second for each job that has ended: by
     # the two hundredth that keeps a core busy, beside what is measured. Only submissions need a limit.
     if not submits:

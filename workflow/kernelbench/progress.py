@@ -64,13 +64,18 @@ class Job:
     started: float
 
 
-def announce(results: str, jobs: Iterable) -> None:
-    """Tell the logger plugin which of Snakemake's `jobs` a run is about to do; called when it starts."""
+def announce(results: str, jobs: Iterable, cleared: list[str]) -> None:
+    """Tell the logger plugin which of Snakemake's `jobs` a run is about to do; called when it starts.
+
+    cleared: the user's variables that measurements do not get.
+    """
     jobs = list(jobs)
     measures = any(job.rule.name == "measure" for job in jobs)
     kinds = [kind_of(job.rule.name, job.wildcards_dict) for job in jobs]
     run = Run(kinds, Path(results, "logs", "progress.log") if measures else None)
     logger.info(f"{len(jobs):,} jobs to do", extra={"run": run})
+    if measures and cleared:
+        logger.warning(f"Measurements run without these variables of yours: {', '.join(cleared)}")
 
 
 def kind_of(rule: str, wildcards: dict) -> str:

@@ -28,6 +28,8 @@ MESSAGE_BYTES = 2**16
 RUN = "KERNELBENCH_RUN"
 # And what records call the run.
 NAME = "KERNELBENCH_RUN_NAME"
+# Settings of any job, to ask for the names of its variables.
+_ANY = {"seed": 0, "repeat": 0, "threads": 0}
 
 
 def run_name(pid: int) -> str:
@@ -88,9 +90,14 @@ def python_first() -> dict[str, str]:
     return {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}
 
 
+def cleared() -> list[str]:
+    """Return the variables of this process that its jobs do not get although they could change a measurement."""
+    return environment.cleared(os.environ, child.variables(_ANY, ""))
+
+
 def key(variables, cores: list[int]) -> str:
     """Return what a parent's environment variables and cores must agree in with those of a job that it forks."""
-    names = child.variables({"seed": 0, "repeat": 0, "threads": 0}, "")
+    names = child.variables(_ANY, "")
     return json.dumps([[variables.get(name) for name in names], cores])
 
 
