@@ -143,11 +143,11 @@ class Checkout:
         return {str(p.relative_to(self.path)): p.stat().st_mtime for p in self.path.glob("results/*/records/**/*.json")}
 
 
-def wait_for(found, process: subprocess.Popen):
-    """Wait until `found()` is true and return it; fail the test where the process ends before."""
+def wait_for(found, process: subprocess.Popen | None = None):
+    """Wait until `found()` is true and return it; fail the test where the process, if there is one, ends before."""
     deadline = time.monotonic() + PATIENCE
     while not (result := found()):
-        assert process.poll() is None, process.communicate()[0]
+        assert process is None or process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline, "it took too long"
         time.sleep(0.02)
     return result
