@@ -1,12 +1,15 @@
 """A copy of the checkout in which a test may run, change and break things."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import yaml
@@ -48,6 +51,18 @@ TINY = {
     "recorded": [],
 }
 
+# What lets a job go on: a file `ticket` one of them, a file `open` all.
+HELD = """
+import os, time
+
+while not os.path.exists("open"):
+    try:
+        os.remove("ticket")
+        break
+    except FileNotFoundError:
+        time.sleep(0.02)
+"""
+
 
 def _sources() -> list[str]:
     """Return the project's files: what git knows or, where there is no git, all that no run makes."""
@@ -63,6 +78,13 @@ def _sources() -> list[str]:
 
 def _is_source(parts: tuple[str, ...]) -> bool:
     return parts[0] != "results" or parts[1:2] in (("recorded",), ("README.md",))
+
+
+class Work(NamedTuple):
+    """What a command did: the calls of functions in all its Pythons, and the most threads that one of them started."""
+
+    calls: int
+    threads: int
 
 
 class Checkout:
@@ -81,6 +103,11 @@ class Checkout:
     def configure(self, config: dict) -> None:
         """Make `config` the study of this checkout."""
         (self.path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+
+    def hold(self) -> None:
+        """Have each job wait until the test lets it through, see HELD."""
+        script = self.path / "workflow" / "scripts" / "measure.py"
+        script.write_text(HELD + script.read_text(encoding="utf-8"), encoding="utf-8")
 
     @property
     def variables(self) -> dict[str, str]:
@@ -132,6 +159,18 @@ class Checkout:
         output = process.communicate()[0]
         assert process.returncode == 0, output
         return output
+
+    def work(self, command: Callable[[], object]) -> Work:
+        """Return what the Pythons of this copy did while `command` ran."""
+        counting, counts = self.path / "sitecustomize.py", self.path / "counts"
+        shutil.rmtree(counts, ignore_errors=True)
+        shutil.copyfile(ROOT / "tests" / "counting.py", counting)
+        try:
+            command()
+        finally:
+            counting.unlink()
+        found = [json.loads(path.read_text()) for path in counts.iterdir()]
+        return Work(sum(one["calls"] for one in found), max(one["threads"] for one in found))
 
     def planned(self, *arguments: str) -> list[str]:
         """Return the records that a dry run would measure."""
