@@ -16,16 +16,10 @@ from checkout import PATIENCE, ROOT, TINY, Checkout
 
 from kernelbench.progress import LINE_EVERY, Job, LogHandler, Run, Tally, duration
 
-# In place of a measurement: a record, a record of a crash, or none, by mode; with HELD once there is a ticket.
+# In place of a measurement: a record, a record of a crash, or none, by mode.
 FAKE = """
-import json, os, sys, time
+import json, sys
 from pathlib import Path
-while "HELD" in os.environ and not Path("open").exists():
-    try:
-        os.remove("ticket")
-        break
-    except FileNotFoundError:
-        time.sleep(0.02)
 settings, output = json.loads(sys.argv[2]), Path(sys.argv[-1])
 if settings["mode"] == "eager-control":
     sys.exit("first line\\nno such [thing]")
@@ -117,6 +111,8 @@ def checkout(tmp_path_factory) -> Checkout:
     """A study whose measurements are fakes of a moment."""
     made = Checkout(tmp_path_factory.mktemp("a study"), TINY)
     (made.path / "workflow" / "scripts" / "measure.py").write_text(FAKE)
+    made.hold()
+    (made.path / "open").touch()
     return made
 
 
@@ -167,12 +163,13 @@ def test_the_log_file_has_a_line_for_each_job_and_failure(unmeasured):
 
 
 def test_a_terminal_shows_the_bar_and_the_job(unmeasured):
+    (unmeasured.path / "open").unlink()
     leader, follower = pty.openpty()
     library = os.pathsep.join([str(unmeasured.path / "workflow"), str(unmeasured.path)])
     process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", RECORDS[2], RECORDS[4], "--cores", "1"],
         cwd=unmeasured.path,
-        env={**os.environ, "PYTHONPATH": library, "TERM": "xterm", "COLUMNS": "120", "HELD": "1"},
+        env={**os.environ, "PYTHONPATH": library, "TERM": "xterm", "COLUMNS": "120"},
         stdin=follower,
         stdout=follower,
         stderr=follower,

@@ -360,27 +360,12 @@ CLAIM = {
 }
 
 
-# What lets a job go on: a file `ticket` one of them, a file `open` all.
-HELD = """
-import os, time
-
-while not os.path.exists("open"):
-    try:
-        os.remove("ticket")
-        break
-    except FileNotFoundError:
-        time.sleep(0.02)
-"""
-
-
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Checkout:
     """A checkout with a recorded study of a CPU, none of whose jobs is really measured."""
     study = {**TINY, "ops": {"softmax": {"rows": 64, "sizes": [128, 256]}, "copy": TINY["ops"]["copy"]}}
     checkout = Checkout(tmp_path_factory.mktemp("verify"), study)
-    measure = checkout.path / "workflow" / "scripts" / "measure.py"
-    standin = (ROOT / "tests" / "standin.py").read_text(encoding="utf-8")
-    measure.write_text(standin, encoding="utf-8")
+    shutil.copyfile(ROOT / "tests" / "standin.py", checkout.path / "workflow" / "scripts" / "measure.py")
     # A repeat goes on only on the device that it was begun on.
     text = re.sub('"uuid": "GPU-[^"]*"', '"uuid": "cpu"', template())
     (checkout.path / "record.template").write_text(text, encoding="utf-8")
@@ -394,7 +379,7 @@ def checkout(tmp_path_factory) -> Checkout:
         for size in (128, 256)
     ]
     (checkout.path / "paper" / "claims.yaml").write_text(yaml.safe_dump(wanted), encoding="utf-8")
-    measure.write_text(HELD + standin, encoding="utf-8")
+    checkout.hold()
     # A job's wall time is a second: a size in four modes and two repeats takes eight.
     checkout.configure({**study, "verify": {"study": "cpu-test", "minutes": 0.2, "repeats": 2, "seed": 1}})
     return checkout
