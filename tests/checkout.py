@@ -1,11 +1,15 @@
 """A copy of the checkout in which a test may run, change and break things."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import yaml
@@ -14,7 +18,11 @@ ROOT = Path(__file__).parents[1]
 # The directories that runs and tools make anywhere in a checkout.
 MADE = {".git", ".snakemake", ".venv", "__pycache__", "build", ".pytest_cache", ".ruff_cache"}
 
-# A study of seconds: two ops, and one mode that cannot run on a CPU.
+# How long (s) a test waits for what is to come before it fails: a busy host takes its time.
+PATIENCE = 300
+
+# A study of seconds: two ops, and one mode that cannot run on a CPU. Its limits are for a host that is busy: no warm-up
+# ends before it settles, and no job is ended.
 TINY = {
     "machine": "cpu-test",
     "seed": 1,
@@ -34,14 +42,26 @@ TINY = {
         "max_seconds": 0.1,
         "warmup_window": 2,
         "warmup_tolerance": 0.5,
-        "warmup_max_seconds": 0.2,
+        "warmup_max_seconds": 30,
     },
     "threads": 2,
     "start": "warm",
-    "timeout": 120,
+    "timeout": 900,
     "equivalence": {"default": 0.03},
     "recorded": [],
 }
+
+# What lets a job go on: a file `ticket` one of them, a file `open` all.
+HELD = """
+import os, time
+
+while not os.path.exists("open"):
+    try:
+        os.remove("ticket")
+        break
+    except FileNotFoundError:
+        time.sleep(0.02)
+"""
 
 
 def _sources() -> list[str]:
@@ -60,6 +80,13 @@ def _is_source(parts: tuple[str, ...]) -> bool:
     return parts[0] != "results" or parts[1:2] in (("recorded",), ("README.md",))
 
 
+class Work(NamedTuple):
+    """What a command did: the calls of functions in all its Pythons, and the most threads that one of them started."""
+
+    calls: int
+    threads: int
+
+
 class Checkout:
     """A copy of the project's files (not of what it built) at `path`, with commands that run in it."""
 
@@ -76,6 +103,11 @@ class Checkout:
     def configure(self, config: dict) -> None:
         """Make `config` the study of this checkout."""
         (self.path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+
+    def hold(self) -> None:
+        """Have each job wait until the test lets it through, see HELD."""
+        script = self.path / "workflow" / "scripts" / "measure.py"
+        script.write_text(HELD + script.read_text(encoding="utf-8"), encoding="utf-8")
 
     @property
     def variables(self) -> dict[str, str]:
@@ -114,6 +146,13 @@ class Checkout:
                 found[int(path.name)] = command
         return found
 
+    def assert_nothing_is_alive(self) -> None:
+        """Wait until all processes of this copy have ended; fail the test where one goes on."""
+        deadline = time.monotonic() + PATIENCE
+        while alive := self.processes():
+            assert time.monotonic() < deadline, f"still there: {alive}"
+            time.sleep(0.05)
+
     def run(self, *arguments: str, cores: int = 1) -> str:
         """Run Snakemake to its end and return what it printed; fail the test where it fails."""
         process = self.start(*arguments, cores=cores)
@@ -128,6 +167,18 @@ class Checkout:
         assert process.returncode == 1 and "Traceback" not in output, output
         return output.splitlines()[-1]
 
+    def work(self, command: Callable[[], object]) -> Work:
+        """Return what the Pythons of this copy did while `command` ran."""
+        counting, counts = self.path / "sitecustomize.py", self.path / "counts"
+        shutil.rmtree(counts, ignore_errors=True)
+        shutil.copyfile(ROOT / "tests" / "counting.py", counting)
+        try:
+            command()
+        finally:
+            counting.unlink()
+        found = [json.loads(path.read_text()) for path in counts.iterdir()]
+        return Work(sum(one["calls"] for one in found), max(one["threads"] for one in found))
+
     def planned(self, *arguments: str) -> list[str]:
         """Return the records that a dry run would measure."""
         lines = self.run("--dry-run", *arguments).splitlines()
@@ -136,3 +187,13 @@ class Checkout:
     def records(self) -> dict[str, float]:
         """Return the records that are there, with the time they were written."""
         return {str(p.relative_to(self.path)): p.stat().st_mtime for p in self.path.glob("results/*/records/**/*.json")}
+
+
+def wait_for(found, process: subprocess.Popen | None = None):
+    """Wait until `found()` is true and return it; fail the test where the process, if there is one, ends before."""
+    deadline = time.monotonic() + PATIENCE
+    while not (result := found()):
+        assert process is None or process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.02)
+    return result

@@ -9,6 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checkout import PATIENCE
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 # Debian keeps daemons where a user's PATH does not look.
 SEARCH = os.pathsep.join([os.environ["PATH"], "/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -107,8 +109,8 @@ class Cluster:
 
     def _wait_for(self, *command: str) -> None:
         """Return once `command` succeeds, which says that the daemon behind it is up."""
-        deadline = time.monotonic() + 60
-        while subprocess.run(command, env=self.environment, capture_output=True, timeout=60).returncode:
+        deadline = time.monotonic() + PATIENCE
+        while subprocess.run(command, env=self.environment, capture_output=True, timeout=PATIENCE).returncode:
             logs = "\n".join(f"{path}:\n{path.read_text()}" for path in self.home.glob("*.log"))
             assert all(daemon.poll() is None for daemon in self.daemons), logs
             assert time.monotonic() < deadline, logs

@@ -1,29 +1,52 @@
 """A workload whose call goes wrong in the way that its parameter names; tests copy it among a checkout's workloads."""
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-import psutil
-
 from kernelbench.harness.workload import Workload, length
 
-# Two processes that nobody ends: a child in a session of its own, and a grandchild that is an orphan at once.
-STRAYS = (["sleep", "1000"], ["sh", "-c", "setsid sleep 1001 &"])
+# Longer than any test waits.
+EVER = 100_000
 
 
 def _stray() -> None:
-    if not hasattr(sys, "strayed"):  # Once in a process, however often it is called.
-        sys.strayed = [subprocess.Popen(command, start_new_session=True) for command in STRAYS]
-        # Until then it is named as what starts it, and on a slow host the job is over by then.
-        while not any(process.info["cmdline"] == ["sleep", "1001"] for process in psutil.process_iter(["cmdline"])):
-            time.sleep(0.01)
+    """Leave two processes that nobody ends: a child in a session of its own, and a grandchild, an orphan at once."""
+    if hasattr(sys, "strayed"):  # Once in a process, however often it is called.
+        return
+    sys.strayed = subprocess.Popen(["sleep", "100000"], start_new_session=True)
+    orphan = subprocess.check_output(["sh", "-c", "setsid sleep 100001 > /dev/null & echo $!"], text=True).strip()
+    # Until then it is named as what starts it, and on a slow host the job is over by then.
+    while Path(f"/proc/{orphan}/cmdline").read_text().split("\0")[0] != "sleep":
+        time.sleep(0.01)
+
+
+def _held() -> None:
+    """Wait, once in a process, until the test lets this job through by a file `ticket`, or all by a file `open`."""
+    while not (hasattr(sys, "through") or Path("open").exists()):
+        with suppress(FileNotFoundError):
+            Path("ticket").unlink()
+            sys.through = True
+        time.sleep(0.01)
+
+
+def _look() -> None:
+    """Write down the names of the threads of the process that forked this one, and the environment it started with."""
+    above = Path("/proc", str(os.getppid()))
+    environment = (above / "environ").read_bytes().decode().rstrip("\0").split("\0")
+    seen = {
+        "threads": [path.read_text().strip() for path in above.glob("task/*/comm")],
+        "environment": dict(line.split("=", 1) for line in environment),
+    }
+    Path(f"seen-{above.name}.json").write_text(json.dumps(seen))
 
 
 def _read_out_of_bounds(x) -> None:
@@ -42,17 +65,27 @@ CALLS = count()
 
 
 def _restless(x, once: bool = False) -> None:
-    """Take 1, 5 and 20 ms in turn, two calls each, so that no three windows agree; once: in the first process only."""
-    if once and not hasattr(sys, "first"):
-        sys.first = not Path("restless").exists()
-        Path("restless").touch()
-    time.sleep((0.001, 0.005, 0.02)[next(CALLS) // 2 % 3] if not once or sys.first else 0.005)
+    """Take 1, 5 and 20 ms in turn, two calls each, so that no three windows agree; once: in the first process only.
+
+    By a clock that nothing else moves, which from now on the timers read: a busy host has windows agree, or differ.
+    """
+    from kernelbench.harness import timers
+
+    if not hasattr(sys, "now"):
+        sys.settles = once and Path("restless").exists()
+        if once:
+            Path("restless").touch()
+        sys.now = time.perf_counter_ns()
+        timers.perf_counter, timers.perf_counter_ns = lambda: sys.now / 1e9, lambda: sys.now
+    sys.now += (5 if sys.settles else (1, 5, 20)[next(CALLS) // 2 % 3]) * 1_000_000
 
 
 FAULTS = {
     "none": lambda x: None,
     "slow": lambda x: time.sleep(0.05),
-    "hang": lambda x: time.sleep(1000),
+    "hang": lambda x: time.sleep(EVER),
+    "held": lambda x: _held(),
+    "look": lambda x: _look(),
     "kill": lambda x: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": lambda x: ctypes.string_at(0),
     "leave": lambda x: os._exit(0),

@@ -57,7 +57,6 @@ def test_six_operations_become_one_kernel_and_a_warm_cache_or_anothers_has_it(co
     # The cache of AOTAutograd, before Inductor's, has it already.
     for entry in (warm, second):
         assert entry["compile"]["autograd"]["autograd_cache_hit"] == 1 and cache(entry)[0] == 0
-        assert entry["samples"]["first_call"]["values"][0] < cold["samples"]["first_call"]["values"][0]
         assert entry["compile"]["kernels"] == cold["compile"]["kernels"], "a hit says what was generated"
         assert entry["seconds"]["fill"] > 0
 

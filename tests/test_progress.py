@@ -3,21 +3,23 @@
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from checkout import ROOT, TINY, Checkout
+from checkout import PATIENCE, ROOT, TINY, Checkout
 
-from kernelbench.progress import Job, Tally, duration
+from kernelbench.progress import LINE_EVERY, Job, LogHandler, Run, Tally, duration
 
 # In place of a measurement: a record, a record of a crash, or none, by mode.
 FAKE = """
-import json, os, sys, time
+import json, sys
 from pathlib import Path
-time.sleep(float(os.environ.get("NAP", 0)))
 settings, output = json.loads(sys.argv[2]), Path(sys.argv[-1])
 if settings["mode"] == "eager-control":
     sys.exit("first line\\nno such [thing]")
@@ -36,6 +38,8 @@ CRASHED = "softmax 128 compile float32 repeat 0: crashed: RuntimeError: [here] (
 FAILED = "softmax 128 eager-control float32 repeat 0: failed with exit status 1: no such [thing] (log: results/cpu-test"
 DOUBTFUL = "softmax 128 eager float32 repeat 1: 1 other process on the GPU; its warm-up did not settle (log: results/"
 LAST = "6 of 6 jobs done in "
+# When a run will end: a time of day, with the weekday where it is not today, and in how long.
+ENDS = r"ends (\w+ )?\d\d:\d\d \(in [^)]+\)"
 
 
 def job(kind: str, started: float) -> Job:
@@ -107,6 +111,8 @@ def checkout(tmp_path_factory) -> Checkout:
     """A study whose measurements are fakes of a moment."""
     made = Checkout(tmp_path_factory.mktemp("a study"), TINY)
     (made.path / "workflow" / "scripts" / "measure.py").write_text(FAKE)
+    made.hold()
+    (made.path / "open").touch()
     return made
 
 
@@ -125,16 +131,23 @@ def printed(checkout: Checkout, *arguments: str) -> str:
     return output
 
 
-def test_without_a_terminal_lines_come_at_a_bearable_rate_and_failures_say_why(unmeasured):
+def test_without_a_terminal_lines_come_at_a_bearable_rate(capsys):
+    settings = {"stdout": False, "nocolor": True, "quiet": None, "dryrun": False, "verbose": False}
+    handler = LogHandler(SimpleNamespace(**settings), None)
+    handler.begin(Run(["a"], None), 0)
+    for now in (100, 101, 99 + LINE_EVERY, 100 + LINE_EVERY, 101 + LINE_EVERY):
+        handler.note(f"at {now}", now)
+    assert re.findall("at (.*)", capsys.readouterr().err) == ["100", str(100 + LINE_EVERY)]
+
+
+def test_without_a_terminal_failures_say_why(unmeasured):
     output = printed(unmeasured)
-    lines = output.splitlines()
     assert CRASHED in output and FAILED in output and DOUBTFUL in output
     assert output.count("power cap") == 0, "the gate takes it for a defect only beside modes that do not have it"
     assert "0 of 6 jobs done, 6 left, 0 failed; now softmax 128" in output
-    assert len([line for line in lines if "; now " in line]) == 1, "more than a line in half a minute"
-    counts, doubtful = lines[-1].split("; ")
-    assert re.fullmatch(r"6 of 6 jobs done in \d+ s: 2 \w+, 2 \w+, 2 \w+", counts)
-    assert doubtful == "1 in doubt: snakemake check has the command that measures them again here"
+    counts, doubtful = output.splitlines()[-1].split("; ")
+    assert re.fullmatch(LAST + r"[^:]+: 2 \w+, 2 \w+, 2 \w+", counts)
+    assert doubtful.startswith("1 in doubt: snakemake check ")
     assert "first line" in output, "a log of more than a line is shown"
     for noise in ("rule measure", "Job stats", "Finished job", "steps (", "python workflow/scripts", "\x1b"):
         assert noise not in output
@@ -144,33 +157,50 @@ def test_the_log_file_has_a_line_for_each_job_and_failure(unmeasured):
     printed(unmeasured)
     log = (unmeasured.path / "results/cpu-test/logs/progress.log").read_text()
     assert len([line for line in log.splitlines() if "; now " in line]) == 6
-    assert re.search(r"\d of 6 jobs done, \d left, \d failed, ends \d\d:\d\d \(in \d s\); now softmax 128", log)
+    assert re.search(rf"\d of 6 jobs done, \d left, \d failed, {ENDS}; now softmax 128", log)
     assert CRASHED in log and FAILED in log and DOUBTFUL in log and LAST in log
     assert log.count("failed with exit status 1") == 2
 
 
 def test_a_terminal_shows_the_bar_and_the_job(unmeasured):
+    (unmeasured.path / "open").unlink()
     leader, follower = pty.openpty()
     library = os.pathsep.join([str(unmeasured.path / "workflow"), str(unmeasured.path)])
     process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", RECORDS[2], RECORDS[4], "--cores", "1"],
         cwd=unmeasured.path,
-        env={**os.environ, "PYTHONPATH": library, "TERM": "xterm", "COLUMNS": "120", "NAP": "1.5"},
+        env={**os.environ, "PYTHONPATH": library, "TERM": "xterm", "COLUMNS": "120"},
         stdin=follower,
         stdout=follower,
         stderr=follower,
     )
     os.close(follower)
-    drawn = b""
+    drawn, deadline = b"", time.monotonic() + PATIENCE
+
+    def screen(until: str = "$ never") -> str:
+        """Return what was drawn so far, once that has `until`, or at the end."""
+        nonlocal drawn
+        while not re.search(until, text := re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn.decode(errors="ignore"))):
+            assert time.monotonic() < deadline and select.select([leader], [], [], PATIENCE)[0], text
+            try:
+                drawn += os.read(leader, 65536)
+            except OSError:  # How Linux says that the other end is closed.
+                break
+        return text
+
     try:
-        while part := os.read(leader, 65536):
-            drawn += part
-    except OSError:  # How Linux says that the other end is closed.
-        pass
-    assert process.wait() == 1
-    screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn.decode())
-    assert re.search(r"━ 1 of 2 jobs done, 1 left, 1 failed, ends \d\d:\d\d \(in \d s\)", screen)
-    assert re.search(r"  now softmax 128 [a-z-]+ float32 repeat \d, for \d s", screen)
+        for pattern in (
+            r"━ 0 of 2 jobs done, 2 left, 0 failed\s+now softmax 128 [a-z-]+ float32 repeat \d, for \d",
+            rf"━ 1 of 2 jobs done, 1 left, 1 failed, {ENDS}",
+        ):
+            assert re.search(pattern, screen(until=pattern)), pattern
+            (unmeasured.path / "ticket").touch()
+        screen = screen()
+        assert process.wait() == 1
+    finally:
+        (unmeasured.path / "open").touch()
+        os.close(leader)
+        process.wait()
     assert CRASHED in screen and FAILED in screen and "2 of 2 jobs done in " in screen
     assert "\x1b[?25h" in drawn.decode(), "the cursor is shown again"
 

@@ -3,20 +3,19 @@
 import json
 import os
 import py_compile
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pandas as pd
-import psutil
 import pytest
 import torch
 import yaml
-from checkout import ROOT, TINY, Checkout
+from checkout import PATIENCE, ROOT, TINY, Checkout
 
 from kernelbench import lanes, machine, parent, start
 from kernelbench.errors import InputError
@@ -32,6 +31,8 @@ MODES = {
     "compile": {"runner": "compile"},
 }
 CONFIG = {**TINY, "ops": {"softmax": {"rows": 8, "sizes": [64]}}, "modes": MODES}
+# A job that looks at its parent.
+LOOK = {"look": {"workload": "faulty", "fault": "look", "sizes": [8], "modes": ["eager"]}}
 NOBODY = 65534
 # What a user's shell may hold. Each changes what PyTorch, Inductor, Triton, CUDA, a library of threads or memory, or
 # Python does; with the first two nothing is compiled.
@@ -83,34 +84,18 @@ FOUND = {
 # A run.
 
 
-def look_at(pid: int) -> dict:
-    """Return the names of the threads of a process, and the environment that it started with."""
-    threads = [path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/comm")]
-    environment = Path(f"/proc/{pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
-    return {
-        "threads": [name for name in threads if not name.startswith(parent.NVML_THREAD)],
-        "environment": dict(line.split("=", 1) for line in environment),
-    }
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> tuple[Checkout, dict, dict]:
-    """A finished run: its checkout, its records by (mode, repeat), what its parents looked like at last, by id."""
+    """A finished run: its checkout, its records by (mode, repeat), what its parents looked like to a job, by id."""
     path = tmp_path_factory.mktemp("start")
-    checkout, parents = Checkout(path / "checkout", CONFIG), {}
+    checkout = Checkout(path / "checkout", {**CONFIG, "ops": CONFIG["ops"] | LOOK})
+    shutil.copyfile(ROOT / "tests/faulty.py", checkout.path / "workflow/kernelbench/harness/workloads/faulty.py")
     checkout.environment |= {"TMPDIR": str(path), **HOSTILE, **FOUND}
-    process = checkout.start(str(RESULTS / "jobs.parquet"))
-    while process.poll() is None:
-        for pid in checkout.processes("kernelbench.parent"):
-            try:
-                if psutil.Process(pid).ppid() not in parents:  # Not a job that one has forked.
-                    parents[pid] = look_at(pid)
-            except (OSError, psutil.NoSuchProcess, ValueError):
-                continue  # It has just ended.
-        time.sleep(0.1)
-    assert process.returncode == 0, process.stdout.read()
-    process.stdout.close()
-    entries = [record.read(checkout.path / name) for name in checkout.records()]
+    output = checkout.run(str(RESULTS / "jobs.parquet"))
+    assert "TORCHDYNAMO_DISABLE" in output, "a run names what its jobs do not get"
+    parents = {int(seen.stem.removeprefix("seen-")): seen for seen in checkout.path.glob("seen-*.json")}
+    parents = {pid: json.loads(seen.read_text()) for pid, seen in parents.items()}
+    entries = [record.read(checkout.path / name) for name in checkout.records() if "/look/" not in name]
     return checkout, {(entry["mode"], entry["repeat"]): entry for entry in entries}, parents
 
 
@@ -121,7 +106,8 @@ def parent_of(entries: dict, repeat: int) -> int:
 def test_a_parent_starts_no_thread(run):
     _, entries, parents = run
     for repeat in (0, 1):
-        assert len(parents[parent_of(entries, repeat)]["threads"]) == 1
+        threads = parents[parent_of(entries, repeat)]["threads"]
+        assert len([name for name in threads if not name.startswith(parent.NVML_THREAD)]) == 1
 
 
 def test_a_parent_starts_with_the_variables_of_its_jobs(run):
@@ -208,10 +194,7 @@ def test_each_job_compiles_into_empty_caches(run):
 
 def test_no_parent_outlives_its_run(run):
     checkout, _, _ = run
-    deadline = time.monotonic() + 5
-    while checkout.processes() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert checkout.processes() == {}
+    checkout.assert_nothing_is_alive()
     sockets = Path(checkout.environment["TMPDIR"], f"kernelbench-{os.getuid()}")
     assert not [path for path in sockets.iterdir() if path.is_socket()]
 
@@ -242,7 +225,7 @@ def test_a_job_by_hand_uses_no_parent(run, tmp_path):
 def alone(tmp_path_factory):
     """Yield (request, path of the socket) of a parent whose run is a process that does nothing."""
     path = tmp_path_factory.mktemp("parent")
-    with pytest.MonkeyPatch.context() as patch, subprocess.Popen(["sleep", "1000"]) as idle:
+    with pytest.MonkeyPatch.context() as patch, subprocess.Popen(["sleep", "infinity"]) as idle:
         patch.setattr(tempfile, "tempdir", str(path))
         patch.setattr(machine, "present", lambda: ("cpu-test", "cpu", "a CPU"))
         patch.setenv(start.RUN, start.run_name(idle.pid))
@@ -259,7 +242,7 @@ def measured(request: dict) -> dict:
     """Return the record of a warm job."""
     lock = os.open(os.devnull, os.O_RDONLY)
     try:
-        entry, outcome = start.measured(request, "cpu", lock, timeout=60)
+        entry, outcome = start.measured(request, "cpu", lock, timeout=PATIENCE)
     finally:
         os.close(lock)
     return entry | {"process": outcome}
@@ -268,7 +251,7 @@ def measured(request: dict) -> dict:
 def connect(path: Path) -> socket.socket:
     """Return a connection to the parent; nobody starts one."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(10)
+    connection.settimeout(PATIENCE)
     with start._address(path) as address:
         connection.connect(address)
     return connection
@@ -342,7 +325,7 @@ def as_nobody(path: Path) -> bytes:
     """Return what a process of another user meets at the socket."""
     reading, writing = os.pipe()
     with start._address(path) as address, socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(PATIENCE)
         pid = os.fork()
         if pid == 0:
             try:

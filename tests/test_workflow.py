@@ -6,8 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from statistics import fmean
 
 import pandas as pd
 import pypdf
@@ -100,10 +98,8 @@ def test_nothing_of_the_workflow_runs_beside_a_measurement(study):
 
 
 def test_a_second_run_does_nothing(study):
-    started = time.monotonic()
     before = study.records()
     assert "Nothing to be done" in study.run()
-    assert time.monotonic() - started < 10
     assert study.records() == before
 
 
@@ -367,15 +363,6 @@ def test_scripts_name_what_is_wrong_in_one_line(command, line):
     assert line in done.stderr.splitlines()[-1]
 
 
-def seconds_of_a_loop() -> float:
-    """Return the processor's time for ten million additions: how fast the host is at the moment."""
-    begins = time.process_time()
-    total = 0
-    for number in range(10_000_000):
-        total += number
-    return time.process_time() - begins
-
-
 def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_path):
     checkout = Checkout(tmp_path / "clone")
     recorded = sorted((checkout.path / "results" / "recorded").glob("*/samples.parquet"))
@@ -383,12 +370,9 @@ def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_p
     for path in (checkout.path / "results" / "recorded").rglob("*"):
         os.utime(path, (1e9, 1e9))  # A clone gives files any times: here older than everything.
     assert checkout.planned("paper") == []
-    loops, before = [seconds_of_a_loop()], os.times()
-    checkout.run("paper")
-    took = [now - then for now, then in zip(os.times(), before, strict=True)]
-    loops.append(seconds_of_a_loop())
-    # 195 s of processors where the loop takes 0.57 s, and with more processes than processors half as much again.
-    assert took[2] + took[3] < 600 * fmean(loops)
+    assert checkout.work(lambda: checkout.run("paper")).calls < 550e6, (
+        "323 million were counted, in 200 s of processors"
+    )
     assert pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
     assert not checkout.records()
     for samples in recorded:
