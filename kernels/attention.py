@@ -171,14 +171,13 @@ def _kept(q, k, v, causal, scale):
     """attention() by a kept launch, or None."""
     try:
         again = _KEPT.get(_key(q, k, v, causal, scale))
+        if again is None:
+            return None
         q_at, k_at, v_at = q.data_ptr(), k.data_ptr(), v.data_ptr()
     except RuntimeError:
         return None
-    if again is not None:
-        o = torch.empty_like(q, memory_format=torch.contiguous_format)
-        if again(q_at, k_at, v_at, o.data_ptr()):
-            return o
-    return None
+    o = torch.empty_like(q, memory_format=torch.contiguous_format)
+    return o if again(q_at, k_at, v_at, o.data_ptr()) else None
 
 
 def _anew(q, k, v, causal, scale):

@@ -227,14 +227,13 @@ def _kept(x, weight, bias, eps):
     """layer_norm() by a kept launch, or None."""
     try:
         again = _KEPT.get(_key(x, weight, bias, eps))
+        if again is None:
+            return None
         x_at, weight_at, bias_at = x.data_ptr(), weight.data_ptr(), bias.data_ptr()
     except RuntimeError:
         return None
-    if again is not None:
-        y = torch.empty_like(x)
-        if again(x_at, weight_at, bias_at, y.data_ptr()):
-            return y
-    return None
+    y = torch.empty_like(x)
+    return y if again(x_at, weight_at, bias_at, y.data_ptr()) else None
 
 
 def _anew(x, weight, bias, eps):

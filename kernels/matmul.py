@@ -431,14 +431,14 @@ def _key(a, b):
 def _kept(a, b):
     """matmul() by a kept launch, or None."""
     try:
-        again, a_at, b_at = _KEPT.get(_key(a, b)), a.data_ptr(), b.data_ptr()
+        again = _KEPT.get(_key(a, b))
+        if again is None:
+            return None
+        a_at, b_at = a.data_ptr(), b.data_ptr()
     except RuntimeError:
         return None
-    if again is not None:
-        c = a.new_empty((a.shape[0], b.shape[1]))
-        if again(a_at, b_at, c.data_ptr()):
-            return c
-    return None
+    c = a.new_empty((a.shape[0], b.shape[1]))
+    return c if again(a_at, b_at, c.data_ptr()) else None
 
 
 def _anew(a, b):

@@ -203,14 +203,14 @@ def _key(x):
 def _kept(x):
     """softmax() by a kept launch, or None."""
     try:
-        again, x_at = _KEPT.get(_key(x)), x.data_ptr()
+        again = _KEPT.get(_key(x))
+        if again is None:
+            return None
+        x_at = x.data_ptr()
     except RuntimeError:
         return None
-    if again is not None:
-        y = torch.empty_like(x)
-        if again(x_at, y.data_ptr()):
-            return y
-    return None
+    y = torch.empty_like(x)
+    return y if again(x_at, y.data_ptr()) else None
 
 
 def _anew(x):
