@@ -11,12 +11,13 @@ of the sequence cuts.
 """
 
 import math
+from collections import OrderedDict
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels import attention_hopper, launch
+from . import attention_hopper, launch
 
 # (are tensor cores used?, head_dim) -> (queries per program, keys per step, warps, stages).
 # Without tensor cores registers bound the tiles.
@@ -31,7 +32,6 @@ _TILES = {
     (False, 128): (32, 16, 4, 2),
 }
 _HEAD_DIMS = (16, 32, 64, 128)
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 @triton.jit
@@ -116,23 +116,12 @@ def _attention_kernel(
 _INTERPRETED = not isinstance(_attention_kernel, triton.JITFunction)  # TRITON_INTERPRET=1
 
 
-def _check(q, k, v, causal, scale):
+def _check(q, k, v, causal, scale, real=True):
+    launch.check({"q": q, "k": k, "v": v}, _INTERPRETED, real)
     for name, t in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(t, torch.Tensor):
-            raise TypeError(f"{name} is a {type(t).__name__}; it must be a torch.Tensor")
-        if t.dtype not in _DTYPES:
-            raise TypeError(f"{name} has dtype {t.dtype}; allowed are float16, bfloat16, float32")
-        if t.dtype != q.dtype:
-            raise TypeError(f"{name} has dtype {t.dtype}; it must be that of q, {q.dtype}")
-        if not (t.is_cuda or _INTERPRETED):
-            raise ValueError(f"{name} is on {t.device}; it must be on a CUDA device")
-        if t.device != q.device:
-            raise ValueError(f"{name} is on {t.device}; it must be on that of q, {q.device}")
         if t.dim() != 4:
             shape = tuple(t.shape)
             raise ValueError(f"{name} has shape {shape}; it must be (batch, heads, sequence, dim)")
-        if t.requires_grad and torch.is_grad_enabled():
-            raise ValueError(f"{name} requires grad; this kernel is forward only: detach it or use no_grad()")
     if q.shape[3] not in _HEAD_DIMS:
         raise ValueError(f"q has head_dim {q.shape[3]}; allowed are {_HEAD_DIMS}")
     want = (*q.shape[:2], k.shape[2], q.shape[3])
@@ -146,7 +135,7 @@ def _check(q, k, v, causal, scale):
         raise ValueError(f"scale is {scale}; it must be finite")
 
 
-_KEPT = {}
+_KEPT = OrderedDict()
 
 
 def _start(q, k, v, o, causal, scale):
@@ -178,38 +167,41 @@ def _key(q, k, v, causal, scale):
     return *shapes, q.dtype, k.dtype, v.dtype, device, causal, scale
 
 
-def _attention(q, k, v, causal, scale):
-    again = _KEPT.get(_key(q, k, v, causal, scale))
-    if again is not None:
-        o = torch.empty_like(q, memory_format=torch.contiguous_format)
-        if again(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()):
-            return o
-    return _anew(q, k, v, causal, scale)
+def _kept(q, k, v, causal, scale):
+    """attention() by a kept launch, or None."""
+    try:
+        again = _KEPT.get(_key(q, k, v, causal, scale))
+        if again is None:
+            return None
+        q_at, k_at, v_at = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    except RuntimeError:
+        return None
+    o = torch.empty_like(q, memory_format=torch.contiguous_format)
+    return o if again(q_at, k_at, v_at, o.data_ptr()) else None
 
 
 def _anew(q, k, v, causal, scale):
-    """attention() without a look at what was done before."""
+    """attention() of what was checked, without a look at what was done before."""
     o = _empty(q, k, v, causal, scale)
     if q.numel() == 0 or k.shape[2] == 0:
         return o.zero_()
     factor = q.shape[3] ** -0.5 if scale is None else scale
     if factor > 0:
-        again = _start(q, k, v, o, bool(causal), factor * math.log2(math.e))
+        again = _start(q, k, v, o, causal, factor * math.log2(math.e))
         launch.keep(_KEPT, _key(q, k, v, causal, scale), again)
     else:
         # The kernel scales the maximum of a row of scores, which needs a positive factor.
         q, factor = (-q, -factor) if factor < 0 else (q * 0, 1.0)
-        _start(q, k, v, o, bool(causal), factor * math.log2(math.e))
+        _start(q, k, v, o, causal, factor * math.log2(math.e))
     return o
 
 
 def _empty(q, k, v, causal, scale):
-    _check(q, k, v, causal, scale)
     return torch.empty(q.shape, dtype=q.dtype, device=q.device)
 
 
 _SCHEMA = "attention(Tensor q, Tensor k, Tensor v, bool causal, float? scale) -> Tensor"
-_OPERATOR = launch.operator(_SCHEMA, _attention, _empty)
+_otherwise = launch.operator(_SCHEMA, _check, _kept, _anew, _empty)
 
 
 def attention(
@@ -223,16 +215,24 @@ def attention(
 
     q: (batch, heads, queries, head_dim); k, v: (batch, heads, keys, head_dim); all float16,
     bfloat16 or float32, on one CUDA device, any strides. head_dim is 16, 32, 64 or 128. float32 is
-    IEEE single precision, never TF32. causal: query i sees keys 0 to i; then there must be as many
-    keys as queries. scale: a finite number, 1 / sqrt(head_dim) if None.
+    IEEE single precision, never TF32. causal: True or False; if True, query i sees keys 0 to i, and
+    there must be as many keys as queries. scale: a finite number, 1 / sqrt(head_dim) if None: a
+    float or int, or of another type, such as NumPy's or a tensor of no dimension. Those break the
+    graph of torch.compile, and such a tensor is read on the host.
 
     Returns a new contiguous tensor of the shape and dtype of `q`; zeros if there are no keys.
 
-    Under torch.compile and for subclasses of tensors it is the operator `kernelbench::attention`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
+    `kernelbench::attention`.
 
-    Raises TypeError if an argument is no tensor, or the dtypes differ or are others; ValueError if
-    a shape or device does not fit, `scale` is not finite, or a tensor requires grad while grad mode
-    is on.
+    Raises TypeError if an argument is no tensor, not a dense one (but sparse, nested, quantized), or
+    the dtypes differ or are others, `causal` is not a bool or `scale` no number; ValueError if a
+    shape or device does not fit, `scale` is not finite, or a gradient is needed: a tensor requires
+    grad while grad mode is on, or has a tangent.
     """
-    call = _OPERATOR if launch.watched(q, k, v) else _attention
-    return call(q, k, v, causal, scale)
+    if type(causal) is not bool:
+        launch.flag("causal", causal)
+    if scale is not None and type(scale) is not float:
+        scale = launch.number("scale", scale)
+    o = None if launch.watched(q, k, v) else _kept(q, k, v, causal, scale)
+    return _otherwise(q, k, v, causal, scale) if o is None else o

@@ -24,7 +24,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels import launch
+from . import launch
 
 ROWS = gl.constexpr(64)  # queries of a warp group, as many as the rows of a wgmma
 LOWEST = gl.constexpr(-3.4028234663852886e38)

@@ -9,23 +9,33 @@ so an operation looks up what it did the last time:
             return None
         return x.shape, x.stride(), x.dtype, x.device
 
-    def _f(x):
-        again = _KEPT.get(_key(x))
-        if again is not None:
-            y = torch.empty_like(x)
-            if again(x.data_ptr(), y.data_ptr()):  # about 0.5 µs and what the driver takes
-                return y
-        return _anew(x)                            # checks, choices, launch.start() and launch.keep()
+    def _kept(x):                                  # None where no launch is kept, or it cannot be used
+        try:
+            again = _KEPT.get(_key(x))
+            if again is None:
+                return None
+            address = x.data_ptr()
+        except RuntimeError:
+            return None                            # a sparse tensor, say: _check says so
+        y = torch.empty_like(x)                    # what follows takes about 0.5 µs, and the driver's time
+        return y if again(address, y.data_ptr()) else None
 
-    _OPERATOR = launch.operator("f(Tensor x) -> Tensor", _f, _empty)
+    _otherwise = launch.operator("f(Tensor x) -> Tensor", _check, _kept, _anew, _empty)
 
-    def f(x):                                      # the operator costs 1.2 µs more than the function
-        return _OPERATOR(x) if launch.watched(x) else _f(x)
+    def f(x):
+        y = None if launch.watched(x) else _kept(x)
+        return _otherwise(x) if y is None else y   # checks; then the operator, or choices, start() and keep()
 
 The key holds all that the choices, the grid, the numbers and the specialisation depend on. A kept launch takes the
 tensors as addresses and refuses those that are not multiples of 16, as the first launch's were (if not so, nothing is
-kept). It also refuses, by returning False, when Triton has launch hooks (a profiler's) or another device is current:
-the usual launch then does what is right. It goes to the stream that is current at the call.
+kept). It refuses 0, the address of what has no memory of its own. It also refuses, by returning False, when Triton has
+launch hooks (a profiler's) or another device is current: the usual launch then does what is right. It goes to the
+stream that is current at the call.
+
+The operator serves whatever acts on operators: torch.compile, modes, subclasses, vmap and the other transforms. It
+costs some 2 µs more than a kept launch. It has no gradient in reverse or forward mode, and refuses where one is needed.
+
+What is kept is bounded, the oldest out first, to some 16 MiB of host memory for all operations together.
 
 The launcher inside a compiled kernel is no public interface. `start` knows the one of Triton 3.6 and the one of 3.7 and
 keeps nothing under any other version, nor for a kernel that asks for scratch memory: then every launch is a usual one.
@@ -33,21 +43,32 @@ keeps nothing under any other version, nor for a kernel that asks for scratch me
 
 import atexit
 import inspect
+import numbers
+import sys
+import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
+from threading import RLock
 from types import SimpleNamespace
 
 import torch
 import triton
+from torch.autograd import forward_ad
 from triton import knobs
 
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # tensors that do nothing of their own when an operator is called
-_SIZE = 4096  # kept launches of an operation, and arguments of all, after which they start afresh
+SIZE = 1024  # kept launches of an operation, of 1.5 to 4.5 KiB (tensor maps), and what else is kept by shape
+_ARGUMENTS_SIZE = 2048  # kernels' arguments, of all operations, of 0.5 to 2 KiB
+_LOCK = RLock()  # held while what is kept changes
+_COMPILING, _TRANSFORMS = torch.compiler.is_compiling, torch._C._are_functorch_transforms_active
+_NEGATIVE = torch._C.DispatchKey.Negative
 _VERSION = "hip" if torch.version.hip else ".".join(triton.__version__.split(".")[:2])
 _DEVICE = getattr(torch._C, "_cuda_getDevice", None)
 _ENTER, _LEAVE = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
 _MODES = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
-_ARGUMENTS = {}  # (launch, addresses) -> the kernel's arguments
+_ARGUMENTS = OrderedDict()  # (launch, addresses) -> the kernel's arguments
 _LIBRARY = torch.library.Library("kernelbench", "FRAGMENT")
 # A library takes its operators along when it is freed; this one may outlive the module, when that is imported anew.
 atexit.register(lambda library: None, _LIBRARY)
@@ -67,18 +88,102 @@ def limits(device: torch.device) -> tuple[int, int, int]:
 def watched(*tensors) -> bool:
     """Whether an operator should be called rather than a launch.
 
-    For torch.compile, a dispatch mode or a subclass of tensors, which are to see it; and for a tensor that stands for
-    the negative of what lies in memory (the imaginary part of a conjugate): the operator is given one that does not.
+    For torch.compile, a dispatch mode, a transform (vmap, grad), forward-mode derivatives or a subclass of tensors,
+    which are to see it; and for a tensor that stands for the negative of what lies in memory (the imaginary part of a
+    conjugate): the operator is given one that does not. Also True for what is no tensor, which is to be refused.
     """
-    if torch.compiler.is_compiling() or _MODES():
+    if _COMPILING() or _MODES() or _TRANSFORMS() or forward_ad._current_level >= 0:
         return True
-    for tensor in tensors:
-        if type(tensor) in PLAIN:
-            if tensor.is_neg():
-                return True
-        elif isinstance(tensor, torch.Tensor):
+    for tensor in tensors:  # noqa: SIM110, any() takes longer
+        if type(tensor) not in PLAIN or tensor.is_neg():
             return True
     return False
+
+
+def check(tensors: dict[str, torch.Tensor], interpreted: bool, real: bool) -> None:
+    """Refuse, in a line that names it, what no kernel takes, or not together with the first of these tensors.
+
+    interpreted: whether the CPU will do. real: whether there are data, and so a device that has them.
+    """
+    first, lead = next(iter(tensors.items()))
+    for name, t in tensors.items():
+        _refuse(name, t)
+        if t.dtype != lead.dtype:
+            raise TypeError(f"{name} has dtype {t.dtype}; it must be that of {first}, {lead.dtype}")
+        if t.device != lead.device:
+            raise ValueError(f"{name} is on {t.device}; it must be on that of {first}, {lead.device}")
+        kind = t.device.type
+        if real and not (t.is_cuda or (interpreted and kind == "cpu") or (kind == "meta" and _COMPILING())):
+            raise ValueError(f"{name} is on {t.device}; it must be on a CUDA device")
+
+
+def _refuse(name, t):
+    """Refuse what is no dense tensor of a known dtype."""
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"{name} is a {type(t).__name__}; it must be a torch.Tensor")
+    if t.is_nested:
+        raise TypeError(f"{name} is a nested tensor; it must be a dense one")
+    if t.layout is not torch.strided:
+        raise TypeError(f"{name} has layout {t.layout}; it must be dense: call to_dense()")
+    if t.is_quantized:
+        raise TypeError(f"{name} is quantized, of dtype {t.dtype}; call dequantize()")
+    if t.dtype not in DTYPES:
+        raise TypeError(f"{name} has dtype {t.dtype}; allowed are float16, bfloat16 and float32")
+
+
+def _refuse_gradient(name, t):
+    """Refuse what needs a gradient, of either mode."""
+    if t.requires_grad and torch.is_grad_enabled():
+        raise ValueError(f"{name} requires grad; this kernel is forward only: detach it or use no_grad()")
+    # Within vmap it cannot be asked for; the operator is called without it and asks again.
+    inside = torch._C._functorch.is_batchedtensor
+    if forward_ad._current_level >= 0 and not inside(t) and forward_ad.unpack_dual(t).tangent is not None:
+        raise ValueError(f"{name} has a tangent; this kernel has no forward-mode derivative: take the primal")
+
+
+def number(name: str, value) -> float:
+    """What is given for a number, as a float. Refuse in a line what is none, or would need a gradient."""
+    if type(value) is int and abs(value) <= 2**53:
+        return float(value)
+    # It imports torch._dynamo, which takes seconds: only where that is used anyway.
+    return (_number_untraced if _COMPILING() or "torch._dynamo" in sys.modules else _number)(name, value)
+
+
+def _number(name, value):
+    if isinstance(value, torch.Tensor):
+        _refuse_gradient(name, value)
+    try:
+        found = value.item() if getattr(value, "shape", None) == () else value
+        if isinstance(found, (torch.SymInt, torch.SymFloat)):
+            return torch.sym_float(found)
+        whole = isinstance(found, numbers.Real) or not isinstance(found, numbers.Complex)
+        if whole and not hasattr(found, "shape") and (hasattr(found, "__float__") or hasattr(found, "__index__")):
+            return float(found)
+    except (OverflowError, ValueError):
+        raise ValueError(f"{name} is {_shown(value)}; it must be finite, as a float") from None
+    except (TypeError, RuntimeError):  # RuntimeError: a tensor without a value, as under vmap
+        pass
+    raise TypeError(f"{name} is {_shown(value)}, a {type(value).__name__}; it must be a number")
+
+
+# Of numbers of some types torch.compile makes errors of its own (2.13: Decimal, an int that is too large).
+_number_untraced = torch._disable_dynamo(_number)
+
+
+def flag(name: str, value) -> bool:
+    """What is given for True or False. Refuse in a line what only counts as either."""
+    if type(value) is not bool:
+        raise TypeError(f"{name} is {_shown(value)}, a {type(value).__name__}; it must be True or False")
+    return value
+
+
+def _shown(value):
+    """A value in part of a line."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an int of more digits than Python writes out
+        text = "a value that cannot be shown"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def start(kernel, grid: tuple[int, ...], tensors: tuple, rest: tuple, **options) -> Callable[..., bool] | None:
@@ -103,12 +208,18 @@ def start(kernel, grid: tuple[int, ...], tensors: tuple, rest: tuple, **options)
     return _again(compiled, (*grid, 1, 1)[:3], bases[0].device.index, described, rest)
 
 
-def keep(kept: dict, key: tuple | None, again: Callable[..., bool] | None) -> None:
+def keep(kept: OrderedDict, key: tuple | None, again: Callable[..., bool] | None) -> None:
     """Put what `start` returned into `kept`, unless there is nothing to keep or no key to keep it by."""
     if key is not None and again is not None:
-        if len(kept) >= _SIZE:
-            kept.clear()
-        kept[key] = again
+        _put(kept, key, again, SIZE)
+
+
+def _put(kept: OrderedDict, key, value, size: int) -> None:
+    """Keep a value, and of all no more than `size`: the oldest goes."""
+    with _LOCK:
+        kept[key] = value
+        while len(kept) > size:
+            kept.popitem(last=False)
 
 
 # What Triton's launcher takes between the stream and the kernel's arguments: the function, two flags, warps, clusters
@@ -125,34 +236,44 @@ _MIDDLES = {
 }
 
 
+class _Arguments:
+    """How to make a kernel's arguments from addresses."""
+
+    __slots__ = ("described", "rest")
+
+    def __init__(self, described, rest):
+        self.described, self.rest = described, rest
+
+    def at(self, addresses):
+        """The arguments for tensors at these addresses; None if the kernel was not made for those."""
+        if any(address == 0 or address % 16 for address in addresses):
+            return None
+        made = []
+        for address, how in zip(addresses, self.described or [None] * len(addresses), strict=True):
+            made += _mapped(address, *how) if how else [address]
+        made = (*made, *self.rest)
+        found = (made,) if _VERSION == "3.7" else made
+        _put(_ARGUMENTS, (self, addresses), found, _ARGUMENTS_SIZE)
+        return found
+
+
 def _again(compiled, grid, device, described, rest):
     """The function that `start` returns."""
-    launch, (x, y, z) = compiled.run.launch, grid
-    middle = _MIDDLES[_VERSION](compiled, compiled.run)
-    maps = iter(())
+    launch, middle = compiled.run.launch, _MIDDLES[_VERSION](compiled, compiled.run)
     if any(described):
         # This one makes a tensor map of every descriptor at every call, and then calls the other.
         launch = inspect.getclosurevars(launch).nonlocals["launcher"]
         maps = iter(compiled.metadata.tensordesc_meta)
-    described = [d and (d, next(maps)) for d in described]
-    enter, leave, several, this = _ENTER, _LEAVE, torch.cuda.device_count() > 1, object()
-
-    def arguments(*addresses):
-        """The kernel's arguments for tensors at these addresses; None if the kernel was not made for those."""
-        if any(address % 16 for address in addresses):
-            return None
-        pairs = zip(addresses, described, strict=True)
-        made = (*(part for address, how in pairs for part in (_mapped(address, *how) if how else [address])), *rest)
-        if len(_ARGUMENTS) >= _SIZE:
-            _ARGUMENTS.clear()
-        found = _ARGUMENTS[this, addresses] = (made,) if _VERSION == "3.7" else made
-        return found
+        described = tuple(d and (d, next(maps)) for d in described)
+    else:
+        described = None
+    several, this = torch.cuda.device_count() > 1, _Arguments(described, rest)
 
     def again(*addresses):
-        found = _ARGUMENTS.get((this, addresses)) or arguments(*addresses)
-        if found is None or enter.calls or leave.calls or (several and _DEVICE() != device):
+        found = _ARGUMENTS.get((this, addresses)) or this.at(addresses)
+        if found is None or _ENTER.calls or _LEAVE.calls or (several and _DEVICE() != device):
             return False
-        launch(x, y, z, stream(device), *middle, *found)
+        launch(*grid, stream(device), *middle, *found)
         return True
 
     return again
@@ -166,15 +287,76 @@ def _mapped(address, descriptor, how):
     return make_tensordesc_arg(SimpleNamespace(**{**descriptor, "base": base}), how)
 
 
-def operator(schema: str, run: Callable, fake: Callable):
-    """Define `kernelbench::<schema>` for PyTorch and return it, to be called like a function.
+def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty: Callable) -> Callable:
+    """Define `kernelbench::<schema>` for PyTorch and return what serves all calls that no kept launch does.
 
-    schema: such as "softmax(Tensor x) -> Tensor". run: does the work. fake: of the same arguments, returns an empty
-    result of the right shape, dtype and device, for torch.compile. No gradient is defined.
+    schema: such as "softmax(Tensor x) -> Tensor", tensors first. The functions take its arguments. check: refuses what
+    is wrong with them, and takes `real`, see `check` here. kept: the result by a kept launch, or None. anew: the
+    result. empty: an empty result of the right shape, dtype and device, for torch.compile.
     """
     name = schema.partition("(")[0]
     if not hasattr(torch.ops.kernelbench, name):
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-    _LIBRARY.impl(name, run, "CompositeExplicitAutograd", allow_override=True)
+    op = getattr(torch.ops.kernelbench, name).default
+    names = tuple(a.name for a in op._schema.arguments if isinstance(a.type, torch.TensorType))
+    count = len(names)
+
+    def run(*args):
+        """The operator, of tensors with memory."""
+        y = kept(*args)
+        if y is None:
+            check(*args)
+            y = start_anew(*args)
+        return y
+
+    def start_anew(*args):
+        for which, t in zip(names, args, strict=False):
+            if t.data_ptr() == 0 and t.numel():
+                raise ValueError(f"{which} has no memory behind it; give a tensor whose storage was not freed")
+        return anew(*args)
+
+    def above(keyset, *args):
+        """In the place of autograd, which has nothing to record: else a gradient would be lost without a word."""
+        if not (_MODES() or _TRANSFORMS() or forward_ad._current_level >= 0 or keyset.has(_NEGATIVE)):
+            y = kept(*args)  # None for subclasses; else this is watched() in less time
+            if y is not None:
+                return y
+        for which, t in zip(names, args, strict=False):
+            _refuse(which, t)
+            _refuse_gradient(which, t)
+        with torch._C._AutoDispatchBelowAutograd():
+            return op.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+
+    def batched(info, dims, *args):
+        """Under vmap: one after the other."""
+        parts = [
+            op(*(arg if dim is None else arg.select(dim, i) for arg, dim in zip(args, dims, strict=True)))
+            for i in range(info.batch_size)
+        ]
+        return torch.stack(parts), 0
+
+    def fake(*args):
+        check(*args, real=False)
+        return empty(*args)
+
+    def otherwise(*args):
+        check(*args)
+        for which, t in zip(names, args, strict=False):
+            _refuse_gradient(which, t)
+        if watched(*args[:count]) or any(_is_hollow(t) for t in args[:count]):
+            return op(*args)
+        return start_anew(*args)
+
+    with warnings.catch_warnings():
+        # Of a second import, under another name or anew: its functions take the place of the first one's.
+        warnings.filterwarnings("ignore", r"(?s).*Overriding a previously registered kernel")
+        _LIBRARY.impl(name, run, "CompositeExplicitAutograd", allow_override=True)
+        _LIBRARY.impl(name, above, "Autograd", with_keyset=True, allow_override=True)
+        torch.library.register_vmap(f"kernelbench::{name}", batched, lib=_LIBRARY)
     torch.library.register_fake(f"kernelbench::{name}", fake, lib=_LIBRARY, allow_override=True)
-    return getattr(torch.ops.kernelbench, name).default
+    return otherwise
+
+
+def _is_hollow(t):
+    """Whether a tensor stands for another one or for zeros: it has no memory, the operator is given one that has."""
+    return torch._is_functional_tensor(t) or t._is_zerotensor()

@@ -11,12 +11,14 @@ pass over the row, backwards for what the L2 cache still holds, writes it. The o
 Hinton, 2016, arXiv:1607.06450.
 """
 
+from collections import OrderedDict
+
 import torch
 import triton
 import triton.language as tl
 
-from kernels import launch, ring, rowwise
-from kernels.rowwise import Online, Ring, Rows
+from . import launch, ring, rowwise
+from .rowwise import Online, Ring, Rows
 
 # GPU (rowwise.gpu) and bytes per element -> (widest row, way), of which the first that is wide enough is taken.
 _ANY = float("inf")
@@ -80,7 +82,6 @@ _WAYS = {
     ("any", 2): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
     ("any", 4): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
 }
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
 
 
@@ -174,7 +175,7 @@ def _online_kernel(
         _online(x_ptr + row * x_row, w_ptr, b_ptr, y_ptr + row * columns, columns, eps, SPAN, STAGES)
 
 
-_KEPT = {}
+_KEPT = OrderedDict()
 
 
 def _start(flat, x_row, weight, bias, y, eps, way=None):
@@ -195,25 +196,14 @@ def _start(flat, x_row, weight, bias, y, eps, way=None):
     return launch.start(kernel, grid, (flat, weight, bias, y), (*numbers, eps, *constants), **rowwise.options(way))
 
 
-def _check(x, weight, bias, eps):
-    for name, t in (("x", x), ("weight", weight), ("bias", bias)):
-        if not isinstance(t, torch.Tensor):
-            raise TypeError(f"{name} is a {type(t).__name__}; it must be a torch.Tensor")
-        if t.dtype not in _DTYPES:
-            raise TypeError(f"{name} has dtype {t.dtype}; allowed are float16, bfloat16, float32")
-        if t.dtype != x.dtype:
-            raise TypeError(f"{name} has dtype {t.dtype}; it must be that of x, {x.dtype}")
-        if not (t.is_cuda or _INTERPRETED):
-            raise ValueError(f"{name} is on {t.device}; it must be on a CUDA device")
-        if t.device != x.device:
-            raise ValueError(f"{name} is on {t.device}; it must be on that of x, {x.device}")
-        if t.dim() == 0:
-            raise ValueError(f"{name} has no dimension; it needs at least one")
-        if name != "x" and t.shape != x.shape[-1:]:
-            want = tuple(x.shape[-1:])
+def _check(x, weight, bias, eps, real=True):
+    launch.check({"x": x, "weight": weight, "bias": bias}, _INTERPRETED, real)
+    if x.dim() == 0:
+        raise ValueError("x has no dimension; it needs at least one")
+    want = tuple(x.shape[-1:])
+    for name, t in (("weight", weight), ("bias", bias)):
+        if t.shape != want:
             raise ValueError(f"{name} has shape {tuple(t.shape)}; for this x it must be {want}")
-        if t.requires_grad and torch.is_grad_enabled():
-            raise ValueError(f"{name} requires grad; this kernel is forward only: detach it or use no_grad()")
     if not 0.0 <= eps < float("inf"):
         raise ValueError(f"eps is {eps}; it must be finite and not negative")
 
@@ -233,17 +223,21 @@ def _key(x, weight, bias, eps):
     return x.shape, weight.shape, bias.shape, x.dtype, weight.dtype, bias.dtype, device, eps
 
 
-def _layer_norm(x, weight, bias, eps):
-    again = _KEPT.get(_key(x, weight, bias, eps))
-    if again is not None:
-        y = torch.empty_like(x)
-        if again(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr()):
-            return y
-    return _anew(x, weight, bias, eps)
+def _kept(x, weight, bias, eps):
+    """layer_norm() by a kept launch, or None."""
+    try:
+        again = _KEPT.get(_key(x, weight, bias, eps))
+        if again is None:
+            return None
+        x_at, weight_at, bias_at = x.data_ptr(), weight.data_ptr(), bias.data_ptr()
+    except RuntimeError:
+        return None
+    y = torch.empty_like(x)
+    return y if again(x_at, weight_at, bias_at, y.data_ptr()) else None
 
 
 def _anew(x, weight, bias, eps):
-    """layer_norm() without a look at what was done before."""
+    """layer_norm() of what was checked, without a look at what was done before."""
     y = _empty(x, weight, bias, eps)
     if x.numel():
         again = _start(*rowwise.matrix(x), weight.contiguous(), bias.contiguous(), y, eps)
@@ -252,12 +246,11 @@ def _anew(x, weight, bias, eps):
 
 
 def _empty(x, weight, bias, eps):
-    _check(x, weight, bias, eps)
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
 _SCHEMA = "layer_norm(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor"
-_OPERATOR = launch.operator(_SCHEMA, _layer_norm, _empty)
+_otherwise = launch.operator(_SCHEMA, _check, _kept, _anew, _empty)
 
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
@@ -268,15 +261,21 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
 
     x: (..., columns), float16, bfloat16 or float32, on a CUDA device, any strides: it is copied
     first if its columns are not adjacent or its other dimensions do not fold into one. weight,
-    bias: (columns,), of the dtype and device of `x`. eps: a number, not negative.
+    bias: (columns,), of the dtype and device of `x`. eps: a finite number, not negative: a float or
+    int, or of another type, such as NumPy's or a tensor of no dimension. Those break the graph of
+    torch.compile, and such a tensor is read on the host.
 
     Returns a new contiguous tensor of the shape and dtype of `x`.
 
-    Under torch.compile and for subclasses of tensors it is the operator `kernelbench::layer_norm`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
+    `kernelbench::layer_norm`.
 
-    Raises TypeError if an argument is no tensor or of another dtype; ValueError if a shape or
-    device does not fit, `eps` is negative or not finite, or a tensor requires grad while grad mode
-    is on.
+    Raises TypeError if an argument is no tensor, not a dense one (but sparse, nested, quantized) or
+    of another dtype, or `eps` no number; ValueError if a shape or device does not fit, `eps` is
+    negative or not finite, or a gradient is needed: a tensor requires grad while grad mode is on, or
+    has a tangent.
     """
-    call = _OPERATOR if launch.watched(x, weight, bias) else _layer_norm
-    return call(x, weight, bias, eps)
+    if type(eps) is not float:
+        eps = launch.number("eps", eps)
+    y = None if launch.watched(x, weight, bias) else _kept(x, weight, bias, eps)
+    return _otherwise(x, weight, bias, eps) if y is None else y

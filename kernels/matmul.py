@@ -16,6 +16,7 @@ What was tried, and how fast it was, is in NOTES.md.
 """
 
 import functools
+from collections import OrderedDict
 from typing import NamedTuple
 
 import torch
@@ -32,7 +33,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels import launch
+from . import launch
 
 # (compute capability, bytes per element) -> tiles (M, N, K, warps, stages), the largest first. The first
 # that fits into the GPU's shared memory and cuts the result into enough tiles to occupy the GPU is taken, else the
@@ -81,7 +82,6 @@ _GROUP = 8  # rows of tiles that are walked together
 # lose more than cuBLAS does; what 16-bit inputs lose by rounding hides it, so there (0) all are added in order.
 _SPANS = {2: 0, 4: 256}
 _ELEMENTS = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
-_DTYPES = (*_ELEMENTS, torch.float32)
 
 
 class _Hopper(NamedTuple):
@@ -315,7 +315,7 @@ def _hopper_kernel(a_desc, b_desc, c_desc, HOW: gl.constexpr):
 # Which kernel, and how
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(launch.SIZE)
 def _tile(M, N, itemsize, capability, even, processors, shared):
     """The entry of the table for a product of M x N, as (M, N, K, warps, stages)."""
     known = 9 if capability == 9 and even else 8 if capability >= 8 else 7
@@ -338,7 +338,7 @@ def _programs(how, M, N, processors):
     return programs - programs % columns if how.keep else programs
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(launch.SIZE)
 def _hopper(M, N, K, processors):
     """How the kernel for Hopper takes a product, and with how many programs; None if not at all."""
     for most_k, least, how in _HOPPER if M > _FEW_ROWS else ():
@@ -361,29 +361,18 @@ def _readable(shape, stride):
     return None
 
 
-def _check(a, b):
+def _check(a, b, real=True):
+    launch.check({"a": a, "b": b}, _INTERPRETED, real)
     for name, t in (("a", a), ("b", b)):
-        if not isinstance(t, torch.Tensor):
-            raise TypeError(f"{name} is a {type(t).__name__}; it must be a torch.Tensor")
-        if t.dtype not in _DTYPES:
-            raise TypeError(f"{name} has dtype {t.dtype}; allowed are float16, bfloat16, float32")
         if t.dim() != 2:
             raise ValueError(f"{name} has shape {tuple(t.shape)}; it must have two dimensions")
-        if not (t.is_cuda or _INTERPRETED):
-            raise ValueError(f"{name} is on {t.device}; it must be on a CUDA device")
-        if t.requires_grad and torch.is_grad_enabled():
-            raise ValueError(f"{name} requires grad; this kernel is forward only: detach it or use no_grad()")
-    if b.dtype != a.dtype:
-        raise TypeError(f"b has dtype {b.dtype}; it must be that of a, {a.dtype}")
-    if b.device != a.device:
-        raise ValueError(f"b is on {b.device}; it must be on that of a, {a.device}")
     if b.shape[0] != a.shape[1]:
         raise ValueError(f"b has {b.shape[0]} rows; a has {a.shape[1]} columns: they must agree")
 
 
 # Launches
 
-_KEPT = {}
+_KEPT = OrderedDict()
 
 
 def _start(a, b, c):
@@ -439,17 +428,21 @@ def _key(a, b):
     return a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.device, b.device
 
 
-def _matmul(a, b):
-    again = _KEPT.get(_key(a, b))
-    if again is not None:
-        c = a.new_empty((a.shape[0], b.shape[1]))
-        if again(a.data_ptr(), b.data_ptr(), c.data_ptr()):
-            return c
-    return _anew(a, b)
+def _kept(a, b):
+    """matmul() by a kept launch, or None."""
+    try:
+        again = _KEPT.get(_key(a, b))
+        if again is None:
+            return None
+        a_at, b_at = a.data_ptr(), b.data_ptr()
+    except RuntimeError:
+        return None
+    c = a.new_empty((a.shape[0], b.shape[1]))
+    return c if again(a_at, b_at, c.data_ptr()) else None
 
 
 def _anew(a, b):
-    """matmul() without a look at what was done before."""
+    """matmul() of what was checked, without a look at what was done before."""
     c = _empty(a, b)
     if c.numel():
         launch.keep(_KEPT, _key(a, b), _start(a, b, c))
@@ -457,11 +450,10 @@ def _anew(a, b):
 
 
 def _empty(a, b):
-    _check(a, b)
     return a.new_empty((a.shape[0], b.shape[1]))
 
 
-_OPERATOR = launch.operator("matmul(Tensor a, Tensor b) -> Tensor", _matmul, _empty)
+_otherwise = launch.operator("matmul(Tensor a, Tensor b) -> Tensor", _check, _kept, _anew, _empty)
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -473,9 +465,12 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
     Returns a new contiguous (M, N) tensor of their dtype; zeros if K is 0.
 
-    Under torch.compile and for subclasses of tensors it is the operator `kernelbench::matmul`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
+    `kernelbench::matmul`.
 
-    Raises TypeError if an argument is no tensor, or the dtypes differ or are others; ValueError if
-    a shape or device does not fit, or a tensor requires grad while grad mode is on.
+    Raises TypeError if an argument is no tensor, not a dense one (but sparse, nested, quantized), or
+    the dtypes differ or are others; ValueError if a shape or device does not fit, or a gradient is
+    needed: a tensor requires grad while grad mode is on, or has a tangent.
     """
-    return _OPERATOR(a, b) if launch.watched(a, b) else _matmul(a, b)
+    c = None if launch.watched(a, b) else _kept(a, b)
+    return _otherwise(a, b) if c is None else c

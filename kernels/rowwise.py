@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from triton import knobs
 
+from . import launch
+
 _GRAIN = 16  # bytes that a thread should load at a time
 _PTX = tl.constexpr(not knobs.runtime.interpret and torch.version.hip is None)
 
@@ -71,7 +73,7 @@ def gpu(capability: int, shared: int) -> str:
     return "sm_80" if capability >= 8 and shared >= 166912 else "any"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(launch.SIZE)
 def choose(table, columns: int, ringable: bool):
     """The first of a table's entries, (widest row, way), that is wide enough; Ring only if `ringable`."""
     for widest, way in table:

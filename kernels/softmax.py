@@ -10,12 +10,14 @@ running maximum and a sum that is rescaled whenever the maximum grows (the onlin
 first pass read last is what the L2 cache still holds.
 """
 
+from collections import OrderedDict
+
 import torch
 import triton
 import triton.language as tl
 
-from kernels import launch, ring, rowwise
-from kernels.rowwise import Online, Ring, Rows
+from . import launch, ring, rowwise
+from .rowwise import Online, Ring, Rows
 
 # GPU (rowwise.gpu) and bytes per element -> (widest row, way), of which the first that is wide enough is taken.
 _ANY = float("inf")
@@ -73,7 +75,6 @@ _WAYS = {
     ("any", 2): (*_NARROW, (16384, Rows(1, 4096, 16)), (_ANY, Online(8192, 8, 1, 2))),
     ("any", 4): (*_NARROW, (16384, Rows(1, 4096, 16)), (_ANY, Online(8192, 8, 1, 2))),
 }
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
 _LOG2E = tl.constexpr(1.4426950408889634)
 _LOWEST = tl.constexpr(-3.4028234663852886e38)
@@ -165,7 +166,7 @@ def _online_kernel(
         _online(x_ptr + row * x_row, y_ptr + row * columns, columns, SPAN, GRAIN, STAGES)
 
 
-_KEPT = {}
+_KEPT = OrderedDict()
 
 
 def _start(flat, x_row, y, way=None):
@@ -186,17 +187,10 @@ def _start(flat, x_row, y, way=None):
     return launch.start(kernel, grid, (flat, y), numbers + constants, **rowwise.options(way))
 
 
-def _check(x):
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"x is a {type(x).__name__}; it must be a torch.Tensor")
-    if x.dtype not in _DTYPES:
-        raise TypeError(f"x has dtype {x.dtype}; allowed are float16, bfloat16 and float32")
+def _check(x, real=True):
+    launch.check({"x": x}, _INTERPRETED, real)
     if x.dim() == 0:
         raise ValueError("x has no dimension; it needs at least one")
-    if not (x.is_cuda or _INTERPRETED):
-        raise ValueError(f"x is on {x.device}; it must be on a CUDA device")
-    if x.requires_grad and torch.is_grad_enabled():
-        raise ValueError("x requires grad; this kernel is forward only: detach it or use no_grad()")
 
 
 def _key(x):
@@ -206,17 +200,21 @@ def _key(x):
     return x.shape, x.dtype, x.device
 
 
-def _softmax(x):
-    again = _KEPT.get(_key(x))
-    if again is not None:
-        y = torch.empty_like(x)
-        if again(x.data_ptr(), y.data_ptr()):
-            return y
-    return _anew(x)
+def _kept(x):
+    """softmax() by a kept launch, or None."""
+    try:
+        again = _KEPT.get(_key(x))
+        if again is None:
+            return None
+        x_at = x.data_ptr()
+    except RuntimeError:
+        return None
+    y = torch.empty_like(x)
+    return y if again(x_at, y.data_ptr()) else None
 
 
 def _anew(x):
-    """softmax() without a look at what was done before."""
+    """softmax() of what was checked, without a look at what was done before."""
     y = _empty(x)
     if x.numel():
         launch.keep(_KEPT, _key(x), _start(*rowwise.matrix(x), y))
@@ -224,11 +222,10 @@ def _anew(x):
 
 
 def _empty(x):
-    _check(x)
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
-_OPERATOR = launch.operator("softmax(Tensor x) -> Tensor", _softmax, _empty)
+_otherwise = launch.operator("softmax(Tensor x) -> Tensor", _check, _kept, _anew, _empty)
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
@@ -240,9 +237,12 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Returns a new contiguous tensor of the shape and dtype of `x`. Infinities and NaN come out as
     from `torch.softmax`: a row of -inf, or one that holds +inf or NaN, is NaN.
 
-    Under torch.compile and for subclasses of tensors it is the operator `kernelbench::softmax`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
+    `kernelbench::softmax`.
 
-    Raises TypeError if `x` is no tensor or of another dtype; ValueError if it has no dimension, is
-    not on a CUDA device, or requires grad while grad mode is on.
+    Raises TypeError if `x` is no tensor, not a dense one (but sparse, nested, quantized) or of
+    another dtype; ValueError if it has no dimension, is not on a CUDA device, or needs a gradient:
+    requires grad while grad mode is on, or has a tangent.
     """
-    return _OPERATOR(x) if launch.watched(x) else _softmax(x)
+    y = None if launch.watched(x) else _kept(x)
+    return _otherwise(x) if y is None else y

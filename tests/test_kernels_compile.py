@@ -92,10 +92,10 @@ def launch(gpu, op, size, dtype, patch):
         for attribute, kernel in list(vars(holder).items()):
             if isinstance(kernel, triton.JITFunction):
                 patch.setattr(holder, attribute, Recorder(kernel, launches))
-    patch.setattr(module, "_INTERPRETED", True)  # or tensors without a GPU are refused
     patch.setattr(module.launch, "limits", lambda _: GPUS[gpu])
     tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
-    getattr(module, op)(*tensors, **({"causal": True} if "causal" in size else {}))
+    rest = {"layer_norm": (1e-5,), "attention": ("causal" in size, None)}.get(op, ())
+    module._anew(*tensors, *rest)  # the function itself refuses tensors without a GPU
     (found,) = launches
     return found
 

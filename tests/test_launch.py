@@ -1,5 +1,6 @@
 """Kept launches, without a GPU: they call Triton's launcher as Triton does, or not at all. And the operators."""
 
+from collections import OrderedDict
 from types import SimpleNamespace
 
 import pytest
@@ -105,6 +106,7 @@ def test_it_refuses_what_the_usual_launch_must_do(gpu, monkeypatch):
     again = launch.start(kernel, (3, 2), tensors(), REST)
     addresses = 4096, 8192
     assert not again(4096, 8194)  # compiled for multiples of 16
+    assert not again(4096, 0)  # of what has no memory of its own
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "_DEVICE", lambda: 0)
         assert not again(*addresses)
@@ -144,12 +146,13 @@ def test_this_triton_is_known():
 
 
 def test_not_too_much_is_kept(gpu, monkeypatch):
-    monkeypatch.setattr(launch, "_SIZE", 2)
-    again, kept = launch.start(Kernel(), (3,), tensors(), REST), {}
-    for i in range(5):
+    monkeypatch.setattr(launch, "SIZE", 2)
+    monkeypatch.setattr(launch, "_ARGUMENTS_SIZE", 2)
+    again, kept = launch.start(Kernel(), (3,), tensors(), REST), OrderedDict()
+    for i in range(1, 6):
         launch.keep(kept, i, again)
-        assert len(kept) <= 2 and i in kept
-        assert again(16 * i, 0) and len(launch._ARGUMENTS) <= 2
+        assert list(kept) == list(range(1, 6))[max(0, i - 2) : i]  # the oldest goes
+        assert again(16 * i, 16) and len(launch._ARGUMENTS) <= 2
     launch.keep(kept, None, again)
     launch.keep(kept, "key", None)
     assert not {None, "key"} & set(kept)
@@ -341,7 +344,8 @@ def test_a_tensor_that_stands_for_the_negative_of_what_lies_in_memory(inputs, op
 
 def test_an_operator_defines_no_gradient(inputs):
     x, w, b = inputs
-    with pytest.raises(ValueError, match="weight requires grad"):
-        layer_norm(x, w.requires_grad_(), b)
+    for call in (layer_norm, torch.ops.kernelbench.layer_norm):
+        with pytest.raises(ValueError, match="weight requires grad"):
+            call(x, w.requires_grad_(), b, 1e-5)
     y = F.relu(torch.ops.kernelbench.softmax(x))
     assert not y.requires_grad

@@ -130,17 +130,18 @@ def test_a_job_depends_on_its_own_workload_and_kernel_only(gpu_study):
 
 def test_a_kernel_is_its_file_and_those_that_it_imports(tmp_path):
     files = {
-        "one": "from kernels import three, two",
-        "two": "from kernels.four import f",
-        "four": "def f():\n    from kernels import one",
-        "five": "import torch",
+        "one": "from . import three, two",
+        "two": "from .four import f",
+        "four": "def f():\n    from kernels import one\n    from kernels.six import f",
+        "five": "import torch\nfrom torch import one\nfrom .. import two\nfrom ..kernels import four",
+        "six": "",
         "broken": "def",
     }
     package = tmp_path / "kernels"
     package.mkdir()
     for name, text in files.items():
         (package / f"{name}.py").write_text(text)
-    assert _with_imports(package, "one") == ["kernels/four.py", "kernels/one.py", "kernels/two.py"]
+    assert _with_imports(package, "one") == [f"kernels/{name}.py" for name in ("four", "one", "six", "two")]
     assert _with_imports(package, "five") == ["kernels/five.py"]
     assert _with_imports(package, "broken") == ["kernels/broken.py"]
     assert _with_imports(package, "three") == []

@@ -291,8 +291,10 @@ def _with_imports(package: Path, module: str) -> list[str]:
         found.append(path)
         with suppress(SyntaxError):  # which the job that runs it will tell
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom):
-                    names = [f"{node.module}.{alias.name}".split(".") for alias in node.names]
+                if isinstance(node, ast.ImportFrom) and node.level < 2:
+                    start = [package.name] if node.level else []
+                    start += node.module.split(".") if node.module else []
+                    names = [[*start, alias.name] for alias in node.names]
                     todo += [name[1] for name in names if name[0] == package.name]
     return sorted(path.relative_to(package.parent).as_posix() for path in found)
 

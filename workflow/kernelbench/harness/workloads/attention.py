@@ -41,7 +41,7 @@ class Attention(Workload):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
 
     def kernel(self):
-        from kernels.attention import attention
+        from kernelbench.kernels.attention import attention
 
         return partial(attention, causal=self.causal)
 

@@ -27,7 +27,7 @@ class LayerNorm(Workload):
         return torch.nn.functional.layer_norm(x, weight.shape, weight, bias, EPS)
 
     def kernel(self):
-        from kernels.layer_norm import layer_norm
+        from kernelbench.kernels.layer_norm import layer_norm
 
         return layer_norm
 

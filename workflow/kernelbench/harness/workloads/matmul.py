@@ -26,7 +26,7 @@ class Matmul(Workload):
         return a @ b
 
     def kernel(self):
-        from kernels.matmul import matmul
+        from kernelbench.kernels.matmul import matmul
 
         return matmul
 

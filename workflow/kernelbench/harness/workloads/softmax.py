@@ -24,7 +24,7 @@ class Softmax(Workload):
         return torch.softmax(x, dim=-1)
 
     def kernel(self):
-        from kernels.softmax import softmax
+        from kernelbench.kernels.softmax import softmax
 
         return softmax
 
