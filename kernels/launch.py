@@ -48,6 +48,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from threading import RLock
 from types import SimpleNamespace
@@ -352,7 +353,8 @@ def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty
         warnings.filterwarnings("ignore", r"(?s).*Overriding a previously registered kernel")
         _LIBRARY.impl(name, run, "CompositeExplicitAutograd", allow_override=True)
         _LIBRARY.impl(name, above, "Autograd", with_keyset=True, allow_override=True)
-        torch.library.register_vmap(f"kernelbench::{name}", batched, lib=_LIBRARY)
+        with suppress(RuntimeError):  # PyTorch 2.11 keeps the first one's, which does the same.
+            torch.library.register_vmap(f"kernelbench::{name}", batched, lib=_LIBRARY)
     torch.library.register_fake(f"kernelbench::{name}", fake, lib=_LIBRARY, allow_override=True)
     return otherwise
 

@@ -26,8 +26,8 @@ OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 NOTABLE = (
     *("TORCH*", "PYTORCH*", "INDUCTOR*", "AOT*", "TRITON*", "MLIR*", "LLVM*", "PTXAS*", "DISABLE_LLVM*"),
     *("CUDA*", "CUBLAS*", "CUDNN*", "CUTLASS*", "NVIDIA_TF32*", "NVCC*", "NCCL*", "ROCM*", "HIP*", "XLA*", "JAX*"),
-    *("OMP*", "GOMP*", "KMP*", "MKL*", "OPENBLAS*", "BLIS*", "ATEN*", "ONEDNN*", "DNNL*", "ORT*", "LD_*"),
-    *("MALLOC*", "GLIBC*", "PYTHON*", "NPY*", "NUMEXPR*", "NUMBA*"),
+    *("OMP_*", "GOMP_*", "KMP*", "MKL*", "OPENBLAS*", "BLIS*", "ATEN*", "ONEDNN*", "DNNL*", "ORT*", "LD_*"),
+    *("MALLOC*", "GLIBC*", "PYTHON*", "NPY*", "NUMBA*"),
 )
 
 
