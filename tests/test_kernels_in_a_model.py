@@ -1,7 +1,7 @@
 """The kernels in a model: transforms, derivatives, scalars of any type, odd tensors, names, and many shapes."""
 
-import gc
 import functools
+import gc
 import os
 import subprocess
 import sys
