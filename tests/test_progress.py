@@ -27,7 +27,8 @@ reason = {"compile": "RuntimeError: [here]"}.get(settings["mode"], "")
 doubts = {"suspect": ["throttled: power cap for 9.0 ms"]}
 if settings["mode"] == "eager" and settings["repeat"]:
     doubts = {"suspect": ["1 other process on the GPU"], "warm_up": {"settled": False}}
-output.write_text(json.dumps({"status": "crashed" if reason else "ok", "reason": reason, **doubts}))
+known = {"settings": settings, "environment": {"software": {"sources": "of nothing"}}}
+output.write_text(json.dumps({**known, "status": "crashed" if reason else "ok", "reason": reason, **doubts}))
 """
 RECORDS = [
     f"results/cpu-test/records/softmax/float32/128/{mode}/{repeat}.json"

@@ -23,8 +23,14 @@ PER_JOB = ("records", "logs")
 
 
 def digest(sources: list[str]) -> str:
-    """Return one digest of the contents of measuring sources, named from the top of the checkout."""
+    """Return one digest of the contents of measuring sources, named from the top of the checkout.
+
+    Raises InputError for a file that is none.
+    """
     blobs = source_blobs()
+    for name in sources:
+        if name not in blobs:
+            raise InputError(f"{name}: is no source that measures; allowed: files of kernelbench/harness and kernels")
     return sources_digest({name: blobs[name] for name in sources})
 
 

@@ -23,7 +23,12 @@ MEASUREMENT = ("inputs", "memory", "checks", "warm_up", "timers", "trace", "prof
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--settings", type=_settings, help="all of the job as JSON (the workflow's way)")
-    parser.add_argument("--sources", nargs="+", metavar="FILE", help="with --settings: what the job depends on,")
+    parser.add_argument(
+        "--sources",
+        nargs="+",
+        metavar="FILE",
+        help="with --settings: the files that the job depends on,",
+    )
     parser.add_argument("--place", type=int, help="its place in the planned order,")
     parser.add_argument("--lane", type=int, default=0, help="its lane, from 0 (default: 0),")
     parser.add_argument("--lanes", type=int, default=1, help="the number of lanes (default: 1),")
@@ -41,7 +46,8 @@ def main() -> None:
     start.end_with_run()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
     gpu = lanes.gpu_of(arguments.lane, arguments.settings["device"])
-    sources = currency.digest(arguments.sources)  # Before the job, in which they may change.
+    # Before the job, in which they may change.
+    known = {"sources": currency.digest(arguments.sources)} if arguments.sources else {}
     before = time.perf_counter()
     with lanes.hold(gpu) as lock:
         waited = time.perf_counter() - before
@@ -49,7 +55,7 @@ def main() -> None:
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
         entry, outcome = attempts.measured(request, gpu, lock, arguments.timeout)
     name = os.environ.get(start.NAME) or start.run_name(os.getpid())  # By hand a job is a run of its own.
-    entry["sources"] = sources
+    entry |= known
     entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}
     again = sum(out["seconds"] for out in outcome["again"])
     entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited, again)
