@@ -15,7 +15,7 @@ import math
 import os
 from pathlib import Path
 
-from kernelbench import currency, disk, progress, start
+from kernelbench import freshness, disk, progress, start
 from kernelbench.artefacts import ARTEFACTS
 from kernelbench.figures import FIGURES, shown
 from kernelbench.harness.environment import user
@@ -26,7 +26,7 @@ from kernelbench.study import AGAIN, Study, refuse_duplicates, typed
 disk.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
 disk.require_writable()
 if not workflow.remote_exec:
-    currency.require_past_tree()
+    freshness.require_past_tree()
 
 # A --configfile replaces config.yaml; Snakemake would merge the two.
 if not workflow.overwrite_configfiles:

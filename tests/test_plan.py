@@ -9,7 +9,7 @@ import yaml
 from checkout import TINY, Checkout
 from rich.console import Console
 
-from kernelbench import currency
+from kernelbench import freshness
 from kernelbench import plan as module
 from kernelbench.errors import InputError
 from kernelbench.plan import plan, recorded
@@ -53,7 +53,7 @@ def measured(root, study, mode, **seconds):
             path = root / job.path
             path.parent.mkdir(parents=True, exist_ok=True)
             entry = {"op": job.cell.op, "mode": mode, "seconds": seconds, "settings": study.settings(job)}
-            entry["sources"] = currency.digest(study.sources(job))
+            entry["sources"] = freshness.digest(study.sources(job))
             path.write_text(json.dumps({**entry, "environment": {"software": {"sources": "of another commit"}}}))
 
 
@@ -120,14 +120,14 @@ def test_what_was_measured_before_its_sources_changed_is_left(study, tmp_path, r
         if job.mode == "eager":
             os.utime(tmp_path / job.path, (1e9, 1e9))
     assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 4 done, 8 left"), "dates say nothing"
-    blobs = {**currency.source_blobs(), "workflow/kernelbench/harness/workloads/softmax.py": "changed"}
-    monkeypatch.setattr(currency, "source_blobs", lambda: blobs)
+    blobs = {**freshness.source_blobs(), "workflow/kernelbench/harness/workloads/softmax.py": "changed"}
+    monkeypatch.setattr(freshness, "source_blobs", lambda: blobs)
     assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 2 done, 10 left"), "those of the copy"
 
 
 def test_a_record_that_does_not_say_what_it_depends_on_goes_by_all_that_measures(study, tmp_path, recordings):
     measured(tmp_path, study, "eager", wall=1.0)
-    digests = [currency.sources_digest(currency.source_blobs()), "of another commit"]
+    digests = [freshness.sources_digest(freshness.source_blobs()), "of another commit"]
     for job, digest in zip([job for job in study.jobs if job.mode == "eager"], 2 * digests, strict=True):
         entry = json.loads((tmp_path / job.path).read_text())
         del entry["sources"]

@@ -12,7 +12,7 @@ import pandas as pd
 import yaml
 from rich.table import Table
 
-from kernelbench import currency, machine
+from kernelbench import freshness, machine
 from kernelbench.errors import InputError
 from kernelbench.progress import clock, duration
 from kernelbench.study import Job, Study
@@ -108,7 +108,7 @@ def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]
 def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
     """Return what to print of `study`, its results below `root`, with `gpus` measuring at once: line by line."""
     there = {job: path for job in study.jobs if (path := root / job.path).exists()}
-    done = {job for job, path in there.items() if currency.is_current(study, job, path)}
+    done = {job for job, path in there.items() if freshness.is_current(study, job, path)}
     again = _some([there[job] for job in there if job not in done])
     measured = _some([there[job] for job in there if job in done])
     others = recorded(recordings, study)

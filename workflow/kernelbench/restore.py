@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import currency
+from kernelbench import freshness
 from kernelbench.collect import KEY
 from kernelbench.errors import InputError
 from kernelbench.harness import record
@@ -38,7 +38,7 @@ def restore(recorded: Path, results: Path) -> tuple[Path, int]:
         raise InputError(f"{directory}/records: is there already; move it away to restore those of {recorded}")
     entries = list(_entries(recorded))
     for entry in entries:
-        entry["sources"] = currency.digest(study.sources(_job(entry)))
+        entry["sources"] = freshness.digest(study.sources(_job(entry)))
         wrong = record.problem(entry)
         if wrong:
             raise InputError(f"{recorded}: {_path(entry)}: {wrong}")

@@ -1,7 +1,7 @@
 # Measure: one record for each job of the study.
 #
 # needs  the job's settings (from the config), the harness, the op's workload, and its kernel if it runs one; none of these
-#        is an input file: kernelbench.currency compares contents
+#        is an input file: kernelbench.freshness compares contents
 # makes  results/<machine>/records/<op>/<dtype>/<size>/<mode>/<repeat>.json, and an empty
 #        results/<machine>/repeats/<repeat>.done once all of a repeat are there
 
@@ -9,7 +9,7 @@
 # Measure one job: one process, one exclusive GPU.
 rule measure:
     input:
-        lambda wildcards: currency.inputs(workflow, lanes, study.job_of(wildcards)),
+        lambda wildcards: freshness.inputs(workflow, lanes, study.job_of(wildcards)),
     output:
         "results/{machine}/records/{op}/{dtype}/{size}/{mode}/{repeat}.json",
     log:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from kernelbench import attempts, currency, lanes, start
+from kernelbench import attempts, freshness, lanes, start
 from kernelbench.errors import run
 from kernelbench.harness import record
 from kernelbench.harness.child import SETTINGS
@@ -47,7 +47,7 @@ def main() -> None:
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
     gpu = lanes.gpu_of(arguments.lane, arguments.settings["device"])
     # Before the job, in which they may change.
-    known = {"sources": currency.digest(arguments.sources)} if arguments.sources else {}
+    known = {"sources": freshness.digest(arguments.sources)} if arguments.sources else {}
     before = time.perf_counter()
     with lanes.hold(gpu) as lock:
         waited = time.perf_counter() - before

@@ -1,4 +1,4 @@
-"""Currency: whether a record is still what a run would measure today. Contents decide, never dates.
+"""Freshness: whether a record is still what a run would measure today. Contents decide, never dates.
 
 Snakemake compares dates, and what it noted in .snakemake when it made a file. Dates change in a copy, an archive or a
 `git checkout` and back, and a restored study has no notes. So a record says itself what it depends on: the settings of
