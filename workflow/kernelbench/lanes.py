@@ -119,8 +119,8 @@ class Lanes:
             )
         return repeat % self.count
 
-    # Snakemake's resources. A lane is one, of SLOTS. A measurement takes all of its own lane, and anything else one of
-    # each: so the lanes measure side by side, the rest of the workflow runs side by side, and neither beside the other.
+    # Each lane is a resource of Snakemake's with SLOTS units. A measurement takes all units of its lane; any other job
+    # takes one unit of each lane. So the lanes measure side by side, and nothing else runs while any of them measures.
 
     def names(self) -> list[str]:
         """Return the resource of each lane; none where this machine only submits, and another measures."""

@@ -22,7 +22,7 @@ CARRIED = (
 )
 # Set while a job runs, to a directory of its own.
 OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-# Of those that are not taken over, the ones that would have changed a measurement; no shell sets them by itself.
+# Names of variables that can change a measurement: where they are not taken over, run and record say so.
 NOTABLE = (
     *("TORCH*", "PYTORCH*", "INDUCTOR*", "AOT*", "TRITON*", "MLIR*", "LLVM*", "PTXAS*", "DISABLE_LLVM*"),
     *("CUDA*", "CUBLAS*", "CUDNN*", "CUTLASS*", "NVIDIA_TF32*", "NVCC*", "NCCL*", "ROCM*", "HIP*", "XLA*", "JAX*"),
