@@ -1,6 +1,9 @@
-# make          set up .venv from the lock           make test    lint and run all tests
-# make paper    measure and build the paper          make clean   remove .venv and what was built
-# make runtimes add ONNX Runtime and JAX
+# make           set up .venv from the lock
+# make paper     measure and build the paper
+# make test      lint, and run the tests that answer in minutes
+# make test-all  lint, and run all tests
+# make runtimes  add ONNX Runtime and JAX
+# make clean     remove .venv and what was built
 #
 # PYTHON=python3.12 names the Python that .venv is made with, VENV=path another place for it.
 
@@ -10,7 +13,7 @@ VENV ?= .venv
 # Prefixing the recipes, and not the whole Makefile: set-up must use the user's Python, not .venv's.
 IN_VENV = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: setup paper runtimes test clean help
+.PHONY: setup paper runtimes test test-all clean help
 
 setup: $(VENV)/.installed
 
@@ -27,12 +30,14 @@ paper: setup
 runtimes: setup
 	$(IN_VENV) python -m pip install -q -r envs/runtimes.txt
 
-test: setup
+# An empty selection takes all tests, instead of all but those marked nightly.
+test-all: SELECTED = -m ""
+test test-all: setup
 	$(IN_VENV) ruff check
 	$(IN_VENV) ruff format --check
 	$(IN_VENV) snakefmt --check Snakefile workflow/rules
 	$(IN_VENV) snakemake --lint
-	$(IN_VENV) pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(IN_VENV) pytest -n 3 --dist loadfile --no-loadscope-reorder $(SELECTED)
 
 # Measurements under results/ and Snakemake's notes on them (.snakemake) cost GPU hours and stay.
 # .venv and not $(VENV): an environment of another place is not this Makefile's to delete.

@@ -21,8 +21,9 @@ MADE = {".git", ".snakemake", ".venv", "__pycache__", "build", ".pytest_cache", 
 # How long (s) a test waits for what is to come before it fails: a busy host takes its time.
 PATIENCE = 300
 
-# A study of seconds: two ops, and one mode that cannot run on a CPU. Its limits are for a host that is busy: no warm-up
-# ends before it settles, and no job is ended.
+# A study of seconds: two ops, and one mode that cannot run on a CPU. What compiles stops short of Inductor, whose C++
+# takes ten seconds a job; test_start.py and test_compiler.py go all the way. Its limits are for a host that is busy: no
+# warm-up ends before it settles, and no job is ended.
 TINY = {
     "machine": "cpu-test",
     "seed": 1,
@@ -33,7 +34,7 @@ TINY = {
     "modes": {
         "eager": {"runner": "eager"},
         "eager-control": {"runner": "eager"},
-        "compile": {"runner": "compile"},
+        "compile": {"runner": "compile", "backend": "aot_eager"},
         "triton": {"runner": "kernel", "devices": ["cuda"]},
     },
     "sampling": {
@@ -80,6 +81,10 @@ def _is_source(parts: tuple[str, ...]) -> bool:
     return parts[0] != "results" or parts[1:2] in (("recorded",), ("README.md",))
 
 
+def _is_wanted(parts: tuple[str, ...], recorded: tuple[str, ...]) -> bool:
+    return parts[:2] != ("results", "recorded") or parts[2] in recorded
+
+
 class Work(NamedTuple):
     """What a command did: the calls of functions in all its Pythons, and the most threads that one of them started."""
 
@@ -88,15 +93,22 @@ class Work(NamedTuple):
 
 
 class Checkout:
-    """A copy of the project's files (not of what it built) at `path`, with commands that run in it."""
+    """A copy of the project's files at `path`, with commands that run in it.
 
-    def __init__(self, path: Path, config: dict | None = None):
+    It has nothing that the project built and, of the recorded studies, only those that `recorded` names.
+    """
+
+    def __init__(self, path: Path, config: dict | None = None, recorded: tuple[str, ...] = ()):
         self.path = path
-        # What all processes of this copy inherit; a name of its own tells them from others.
-        self.environment = {"KERNELBENCH_TEST": uuid4().hex}
+        # What all processes of this copy inherit: a name that tells them from others, and a place of their own for
+        # locks, so that no test waits for the jobs of another.
+        self.environment = {"KERNELBENCH_TEST": uuid4().hex, "TMPDIR": str(path / ".tmp")}
         for name in _sources():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, path / name)
+            if _is_wanted(Path(name).parts, recorded):
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / name, path / name)
+        (path / ".tmp").mkdir()
+        (path / "results" / "recorded").mkdir(parents=True, exist_ok=True)
         if config:
             self.configure(config)
 

@@ -11,10 +11,12 @@ import time
 import pandas as pd
 import pypdf
 import pytest
+import yaml
 from checkout import ROOT, TINY, Checkout
 
 from kernelbench import restore
 from kernelbench.paper import NBSP, ci
+from kernelbench.study import Study
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +27,9 @@ SPEEDUPS = (
 )
 SAMPLES = ["machine", "op", "dtype", "size", "mode", "repeat", "timer", "index", "value", "flag"]
 RESULTS = "results/cpu-test"
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+# Recorded studies of a GPU and of a CPU, of the main kind and of one topic.
+FEW = ["h200", "cpu-amd-epyc-dtypes"]
 
 
 @pytest.fixture(scope="module")
@@ -104,45 +109,51 @@ def test_a_second_run_does_nothing(study):
     assert study.records() == before
 
 
+def planned(checkout: Checkout) -> set[str]:
+    """Return the records that a run would measure, which are as many as `snakemake plan` says."""
+    names = checkout.planned("--until", "measure")
+    assert left(checkout) == len(set(names)) == len(names)
+    return set(names)
+
+
+def left(checkout: Checkout) -> int:
+    """Return how many jobs `snakemake plan` says are left."""
+    return int(re.search(r"jobs, \d+ done, (\d+) left", checkout.run("plan"))[1])
+
+
+def test_a_grown_study_measures_only_what_is_new(grown):
+    ops = {"softmax": {"rows": 64, "sizes": [128, 256]}, "layer_norm": {"rows": 8, "sizes": [64]}}
+    dynamic = {"compile-dynamic": {"runner": "compile", "dynamic": True}}
+    config = {**TINY, "ops": {**TINY["ops"], **ops}, "modes": {**TINY["modes"], **dynamic}, "repeats": 3}
+    grown.configure(config)
+    wanted, there = set(Study(config).records()), set(grown.records())
+    assert len(there) == 10 and there < wanted and len(wanted) == 3 * (3 * 5 + 1)
+    assert planned(grown) == wanted - there
+
+
 @pytest.mark.parametrize(
-    ("change", "new"),
+    ("change", "part"),
     [
-        ({"ops": {**TINY["ops"], "softmax": {"rows": 64, "sizes": [128, 256]}}}, "softmax/float32/256/"),
-        ({"repeats": 3}, "/2.json"),
-        ({"modes": {**TINY["modes"], "compile-dynamic": {"runner": "compile", "dynamic": True}}}, "/compile-dynamic/"),
-        ({"ops": {**TINY["ops"], "layer_norm": {"rows": 8, "sizes": [64]}}}, "layer_norm/"),
+        ({"sampling": {**TINY["sampling"], "samples": 6}}, "/"),
+        ({"modes": {**TINY["modes"], "compile": {"runner": "compile", "fullgraph": True}}}, "/compile/"),
+        ({"equivalence": {"default": 0.05}, "baselines": ["eager", "compile"]}, "nothing"),
     ],
+    ids=["sampling", "a mode", "what is only shown"],
 )
-def test_a_grown_study_measures_only_what_is_new(grown, change, new):
+def test_a_changed_study_measures_what_the_change_is_about(grown, change, part):
     grown.configure({**TINY, **change})
-    planned = grown.planned()
-    assert planned
-    assert all(new in path for path in planned)
-    assert not set(planned) & set(grown.records())
+    assert planned(grown) == {path for path in grown.records() if part in path}
 
 
-def test_a_change_of_sampling_measures_all(grown):
-    grown.configure({**TINY, "sampling": {**TINY["sampling"], "samples": 6}})
-    assert set(grown.planned()) == set(grown.records())
-
-
-def test_a_changed_kernel_measures_its_own_jobs(grown):
-    with (grown.path / "kernels" / "softmax.py").open("a") as kernel:
-        kernel.write("# changed\n")
-    assert sorted(grown.planned()) == sorted(
-        path for path in grown.records() if "/softmax/" in path and "/triton/" in path
-    )
-
-
-def test_a_changed_harness_measures_all(grown):
-    with (grown.path / "workflow/kernelbench/harness/timers.py").open("a") as harness:
-        harness.write("# changed\n")
-    assert set(grown.planned()) == set(grown.records())
-
-
-def test_a_change_of_what_is_only_shown_measures_nothing(grown):
-    grown.configure({**TINY, "equivalence": {"default": 0.05}, "baselines": ["eager", "compile"]})
-    assert grown.planned() == []
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [("kernels/softmax.py", "/softmax/float32/128/triton/"), ("workflow/kernelbench/harness/timers.py", "/")],
+    ids=["kernel", "harness"],
+)
+def test_a_changed_source_measures_the_jobs_that_use_it(grown, source, part):
+    with (grown.path / source).open("a") as file:
+        file.write("# changed\n")
+    assert planned(grown) == {path for path in grown.records() if part in path}
 
 
 def date(checkout: Checkout, moment: float) -> None:
@@ -152,9 +163,17 @@ def date(checkout: Checkout, moment: float) -> None:
             os.utime(path, (moment, moment))
 
 
-def test_dates_of_sources_measure_nothing_and_the_plan_agrees(grown):
-    date(grown, time.time())
-    assert grown.planned("--until", "measure") == [] and left(grown) == 0
+def test_dates_and_line_ends_of_sources_measure_nothing(grown):
+    changed = [*(grown.path / "workflow/kernelbench/harness").rglob("*.py"), *(grown.path / "kernels").glob("*.py")]
+    before = {path: path.read_bytes() for path in changed}
+    try:
+        for path, content in before.items():
+            path.write_bytes(content.replace(b"\n", b"\r\n"))
+        date(grown, time.time())
+        assert planned(grown) == set()
+    finally:
+        for path, content in before.items():
+            path.write_bytes(content)
 
 
 def test_a_source_that_is_as_it_was_again_measures_nothing(grown):
@@ -162,21 +181,9 @@ def test_a_source_that_is_as_it_was_again_measures_nothing(grown):
     before = kernel.read_bytes()
     kernel.write_bytes(before + b"# changed\n")
     os.utime(kernel, (1e9, 1e9))  # Older than all records.
-    assert len(grown.planned()) == left(grown) == 2
+    assert len(planned(grown)) == 2
     kernel.write_bytes(before)
-    assert grown.planned() == [] and left(grown) == 0
-
-
-def test_line_ends_of_sources_measure_nothing(grown):
-    changed = [*(grown.path / "workflow/kernelbench/harness").rglob("*.py"), *(grown.path / "kernels").glob("*.py")]
-    before = {path: path.read_bytes() for path in changed}
-    try:
-        for path, content in before.items():
-            path.write_bytes(content.replace(b"\n", b"\r\n"))
-        assert grown.planned("--until", "measure") == [] and left(grown) == 0
-    finally:
-        for path, content in before.items():
-            path.write_bytes(content)
+    assert planned(grown) == set()
 
 
 @pytest.mark.parametrize(
@@ -254,33 +261,6 @@ def test_the_repair_names_all_config_files(grown, tmp_path):
     assert f"--configfile config.yaml {os.path.relpath(more, grown.path)}" in output
 
 
-def left(checkout: Checkout) -> int:
-    """Return how many jobs `snakemake plan` says are left."""
-    return int(re.search(r"jobs, \d+ done, (\d+) left", checkout.run("plan"))[1])
-
-
-def test_the_plan_says_what_a_run_would_measure(grown):
-    for change in (
-        {},
-        {"sampling": {**TINY["sampling"], "samples": 6}},
-        {"modes": {**TINY["modes"], "compile": {"runner": "compile", "fullgraph": True}}},
-        {"equivalence": {"default": 0.05}},
-        {"repeats": 3},
-    ):
-        grown.configure({**TINY, **change})
-        assert left(grown) == len(grown.planned()), change
-    grown.configure(TINY)
-    harness, kernel = (grown.path / name for name in ("workflow/kernelbench/harness/timers.py", "kernels/softmax.py"))
-    stat = harness.stat()
-    harness.touch()
-    assert left(grown) == len(grown.planned()) == 0
-    os.utime(harness, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    for source, jobs in ((kernel, 2), (harness, 10)):
-        with source.open("a") as file:
-            file.write("# changed\n")
-        assert left(grown) == len(grown.planned()) == jobs
-
-
 def test_an_environment_that_nobody_activated_serves_its_own_snakemake(grown):
     process = subprocess.run(
         [sys.executable, "-m", "snakemake", "plan", "--cores", "1"],
@@ -320,14 +300,14 @@ def test_a_recorded_study_grows_from_restored_records(grown, tmp_path):
     # Snakemake has noted nothing of these records; sources get other dates, and one of them other contents.
     shutil.rmtree(grown.path / ".snakemake" / "metadata")
     date(grown, time.time())
-    assert grown.planned("--until", "measure") == [] and left(grown) == 0
+    assert planned(grown) == set()
     with (grown.path / "kernels" / "softmax.py").open("a") as kernel:
         kernel.write("# changed\n")
     os.utime(grown.path / "kernels" / "softmax.py", (1e9, 1e9))
-    assert len(grown.planned("--until", "measure")) == left(grown) == 2
+    assert len(planned(grown)) == 2
     (grown.path / "kernels" / "softmax.py").write_bytes((ROOT / "kernels" / "softmax.py").read_bytes())
     grown.configure({**TINY, "repeats": 3})
-    assert grown.planned() and all("/2.json" in path for path in grown.planned())
+    assert planned(grown) == set(Study({**TINY, "repeats": 3}).records()) - before.keys()
     shutil.rmtree(results / "records")
     shutil.rmtree(recorded)
     kept.rename(results / "records")
@@ -372,25 +352,22 @@ def test_scripts_name_what_is_wrong_in_one_line(command, line):
     assert line in done.stderr.splitlines()[-1]
 
 
-def test_the_recorded_study_is_rebuilt_in_a_fresh_clone_and_never_measured(tmp_path):
-    checkout = Checkout(tmp_path / "clone")
-    recorded = sorted((checkout.path / "results" / "recorded").glob("*/samples.parquet"))
-    assert recorded, "no study is recorded"
+def names_of(studies: list[str]) -> str:
+    return f"{len(studies)} studies"
+
+
+@pytest.mark.parametrize("studies", [FEW, pytest.param(CONFIG["recorded"], marks=pytest.mark.nightly)], ids=names_of)
+def test_recorded_studies_are_rebuilt_in_a_fresh_clone_and_never_measured(studies, tmp_path):
+    checkout = Checkout(tmp_path / "clone", {**CONFIG, "recorded": studies}, recorded=tuple(studies))
     for path in (checkout.path / "results" / "recorded").rglob("*"):
         os.utime(path, (1e9, 1e9))  # A clone gives files any times: here older than everything.
     assert checkout.planned("paper") == []
-    assert checkout.work(lambda: checkout.run("paper")).calls < 550e6, (
-        "323 million were counted, in 200 s of processors"
-    )
+    calls = checkout.work(lambda: checkout.run("paper", cores=2)).calls
+    assert calls < 44e6 * len(studies), "69 million were counted for two, 323 for all"
     assert pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
     assert not checkout.records()
-    for samples in recorded:
-        rebuilt = checkout.path / "results" / "rebuilt" / samples.parent.name
-        for name in ("summary.csv", "speedups.csv"):
-            tables = pd.read_csv(samples.parent / name), pd.read_csv(rebuilt / name)
+    for name in studies:
+        recorded, rebuilt = (checkout.path / "results" / where / name for where in ("recorded", "rebuilt"))
+        for table in ("summary.csv", "speedups.csv"):
+            tables = pd.read_csv(recorded / table), pd.read_csv(rebuilt / table)
             pd.testing.assert_frame_equal(*tables, rtol=1e-5)
-
-
-def test_snakemake_lint_is_clean():
-    done = subprocess.run([sys.executable, "-m", "snakemake", "--lint"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
