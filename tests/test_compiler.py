@@ -46,6 +46,7 @@ def compiled(monkeypatch):
     return measured
 
 
+@pytest.mark.nightly
 def test_six_operations_become_one_kernel_and_a_warm_cache_or_anothers_has_it(compiled):
     cold, warm, second = (compiled(mode) for mode in ("compile", "compile-warm", "compile-second"))
 

@@ -1,5 +1,6 @@
 """Bad configs: each ends with one clear line and a non-zero exit, and touches nothing."""
 
+import copy
 import importlib
 import json
 import math
@@ -17,6 +18,7 @@ from kernelbench.study import BACKENDS, Study, load
 
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
+LOADED = yaml.safe_load(CONFIG)
 
 ONLY_NOWHERE = {mode: {"runner": mode, "only": {}} for mode in ("eager", "compile")}
 
@@ -188,7 +190,7 @@ OF_SNAKEMAKE = {"empty file", "not YAML"}
 
 def changed(changes: dict) -> str:
     """Return config.yaml with each dotted key set."""
-    config = yaml.safe_load(CONFIG)
+    config = copy.deepcopy(LOADED)
     for dotted, value in changes.items():
         *parents, last = dotted.split(".")
         inner = config

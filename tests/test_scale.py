@@ -10,7 +10,7 @@ from scale import RESULTS, Scale, config
 
 from kernelbench.study import Study
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,7 @@ def time_limit(study: Study, paths) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}:00"
 
 
+@pytest.mark.nightly
 def test_each_repeat_is_one_allocation_of_one_gpu_and_the_summed_time(tmp_path, submitted):
     checkout = Checkout(tmp_path / "a clone", TINY)
     checkout.run("results/cpu-test/summary.csv", *ARGUMENTS)
@@ -73,6 +74,7 @@ def test_each_repeat_is_one_allocation_of_one_gpu_and_the_summed_time(tmp_path, 
     assert len(runs) == len({run for _, run in runs}) == 2, "a run for each repeat, which the gate asks its pairs for"
 
 
+@pytest.mark.nightly
 def test_a_cancelled_repeat_keeps_its_records_and_goes_on(tmp_path, cluster, submitted):
     checkout = Checkout(tmp_path / "clone", EAGER_ONLY)
     checkout.hold()
@@ -92,6 +94,7 @@ def test_a_cancelled_repeat_keeps_its_records_and_goes_on(tmp_path, cluster, sub
     assert submitted()[1]["TimeLimit"] == time_limit(Study(EAGER_ONLY), last.keys() - first.keys())
 
 
+@pytest.mark.nightly
 def test_a_gpu_study_asks_for_its_model_and_is_refused_only_where_it_would_run(tmp_path, submitted):
     checkout = Checkout(tmp_path / "clone", {**EAGER_ONLY, "machine": "h200-test"})
     process = checkout.start("results/h200-test/summary.csv", *ARGUMENTS)
