@@ -33,6 +33,8 @@ MODES = {
     "compile-max-autotune": {"runner": "compile", "mode": "max-autotune", "devices": ["cuda"]},
     "triton": {"runner": "kernel", "devices": ["cuda"]},
 }
+# Figures of other kinds: intervals in panels, rates with a ceiling, bars.
+FEW = ("speedups", "rates", "first_call")
 SPEEDUP = {"eager-control": 1.001, "compile": 1.4, "compile-max-autotune": 0.7, "triton": 2.5}
 VERDICT = {"eager-control": "equivalent", "compile": "faster", "compile-max-autotune": "slower"}
 
@@ -167,8 +169,17 @@ def draw(name: str, content: dict):
     return figures.draw(name, content, PUBLISHED)
 
 
-@pytest.mark.parametrize("kind", DOCUMENTS)
-@pytest.mark.parametrize("name", figures.FIGURES)
+def drawn(kinds) -> pytest.MarkDecorator:
+    """Return parameters (figure, document): by day the first of `kinds` in all figures, and the others in three."""
+    first = next(iter(kinds))
+    pairs = [
+        pytest.param(name, kind, marks=() if kind == first or name in FEW else pytest.mark.nightly)
+        for kind, name in itertools.product(kinds, figures.FIGURES)
+    ]
+    return pytest.mark.parametrize(("name", "kind"), pairs)
+
+
+@drawn(DOCUMENTS)
 def test_draws_within_its_page(name, kind, tmp_path):
     figure = draw(name, DOCUMENTS[kind])
     figures.save(figure, tmp_path / "figure.svg")
@@ -178,7 +189,9 @@ def test_draws_within_its_page(name, kind, tmp_path):
     assert height <= 9
 
 
-@pytest.mark.parametrize("name", figures.FIGURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FEW else pytest.mark.nightly) for name in figures.FIGURES]
+)
 def test_same_input_same_bytes(name, tmp_path):
     first, second = tmp_path / "1.svg", tmp_path / "2.svg"
     figures.save(draw(name, document()), first)
@@ -284,8 +297,7 @@ def test_published_numbers_are_consistent():
     assert all(e["low"] < e["mean"] < e["high"] for e in PUBLISHED["ops"].values())
 
 
-@pytest.mark.parametrize("kind", ["gpu", "all timers", "traced", "cpu", "odd sizes"])
-@pytest.mark.parametrize("name", figures.FIGURES)
+@drawn(["all timers", "traced", "cpu", "odd sizes", "gpu"])
 def test_labels_are_neither_clipped_nor_on_top_of_each_other(name, kind):
     figure = draw(name, DOCUMENTS[kind])
     canvas = FigureCanvasAgg(figure)

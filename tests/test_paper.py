@@ -299,7 +299,13 @@ STUDIES = {
 }
 
 
-@pytest.mark.parametrize("study", STUDIES)
+def by_day(names, chosen: set[str]) -> list:
+    """Return parameters of which only the `chosen` ones are tested by day."""
+    assert chosen <= set(names)
+    return [pytest.param(name, marks=() if name in chosen else pytest.mark.nightly) for name in names]
+
+
+@pytest.mark.parametrize("study", by_day(STUDIES, {"as recorded", "six modes", "unsupported", "bare on a cpu"}))
 def test_paper_typesets_for_any_study(study, document, recorded, checkout):
     document = STUDIES[study](document)
     for documents in [[document], [recorded, document]]:
@@ -311,7 +317,7 @@ def test_paper_typesets_for_any_study(study, document, recorded, checkout):
     assert "References" in read and "All cells" in read
 
 
-@pytest.mark.parametrize("study", ["as recorded", "six modes", "one repeat"])
+@pytest.mark.parametrize("study", by_day(["as recorded", "six modes", "one repeat"], {"six modes"}))
 def test_nothing_stands_below_the_page_number(study, document, whole, checkout):
     """A figure that does not fit its column would run over the foot of the page."""
     for page in pypdf.PdfReader(typeset(checkout, render(whole, STUDIES[study](document)))).pages:
@@ -438,6 +444,7 @@ def test_threads_that_compile_what_tuning_tries_are_told_where_there_were_severa
     )
 
 
+@pytest.mark.nightly
 def test_the_study_of_starts_is_a_paragraph_and_no_machine(document, start_study):
     machines = [machine(started("warm")(document)), machine(start_study)]
     alone = render(document)
@@ -464,6 +471,7 @@ def test_the_study_of_starts_is_a_paragraph_and_no_machine(document, start_study
     assert "forked and in new" not in alone and "sec-limits])" not in alone
 
 
+@pytest.mark.nightly
 def test_first_calls_say_how_those_of_new_processes_differ(document, start_study):
     def first_calls(other: dict) -> str:
         machines = [machine(started("warm")(document)), machine(other)]
@@ -481,6 +489,7 @@ def test_first_calls_say_how_those_of_new_processes_differ(document, start_study
     assert "in 2 of 18 pairs of cell and mode, where they take 0.95–1.08 times as long ([@sec-" in first_calls(other)
 
 
+@pytest.mark.nightly
 def test_the_study_of_starts_stands_for_its_machine_where_there_is_no_other(start_study, checkout):
     document = copy.deepcopy(start_study)
     fail(document, "oom", "out of memory", mode="triton", op="softmax", size="1024")
@@ -1044,6 +1053,7 @@ def test_a_paper_on_data_with_defects_is_a_draft_on_each_page(recorded, checkout
     )
 
 
+@pytest.mark.nightly
 def test_speedups_of_which_the_exact_interval_says_otherwise_are_listed(recorded, chain_study):
     document = copy.deepcopy(recorded)
     for row in document["speedups"]:
@@ -1134,6 +1144,7 @@ def protocol_study() -> dict:
     return summarize(RECORDED.parent / "h200-protocol")[2]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("left", [["read", "none"], ["read", "write"], ["read"]])
 def test_only_what_was_done_to_the_cache_is_told(recorded, protocol_study, left):
     some = copy.deepcopy(protocol_study)
@@ -1148,6 +1159,7 @@ def test_only_what_was_done_to_the_cache_is_told(recorded, protocol_study, left)
     assert "The other two give" not in found and ("The other gives" in found) == (len(left) == 2)
 
 
+@pytest.mark.nightly
 def test_a_study_of_the_protocol_is_told_in_a_section_of_its_own(recorded, protocol_study):
     text = render(recorded, protocol_study)
     found = section(text, "What the protocol does {")
@@ -1199,6 +1211,7 @@ def recorded_dtypes() -> dict:
     return summarize(RECORDED.parent / "h200-dtypes")[2]
 
 
+@pytest.mark.nightly
 def test_a_study_of_many_modes_has_a_line_for_each(recorded, recorded_modes, chain_study):
     text = render(recorded, recorded_modes)
     assert "[@tbl-tally-h200-modes-local] has how often each mode is faster or slower, and for which" in text
@@ -1218,6 +1231,7 @@ def test_a_study_of_many_modes_has_a_line_for_each(recorded, recorded_modes, cha
     assert "tbl-tally-h200-elementwise-local}" not in render(recorded, chain_study)
 
 
+@pytest.mark.nightly
 def test_modes_of_the_compiler_are_set_beside_its_default(recorded, recorded_modes):
     text = section(render(recorded, recorded_modes), "Other operations, models, modes and dtypes {")
     table = text.split("not decide it. {#tbl-tally")[1].split("{#tbl-beside")[0]
@@ -1244,6 +1258,7 @@ def test_modes_of_the_compiler_are_set_beside_its_default(recorded, recorded_mod
     assert told not in render(recorded, alone) and "put down to ([@sec-causes]), and in" not in render(recorded, alone)
 
 
+@pytest.mark.nightly
 def test_a_dtype_that_gains_by_what_another_loses_by_is_told(recorded, recorded_dtypes):
     told = "By device time, `compile` is faster in `float32` and slower in `float16` and `bfloat16` at softmax"
     assert f"{told} 16384." in render(recorded, recorded_dtypes)
@@ -1253,6 +1268,7 @@ def test_a_dtype_that_gains_by_what_another_loses_by_is_told(recorded, recorded_
     assert "`compile` is faster in `" not in render(recorded, alike)
 
 
+@pytest.mark.nightly
 def test_of_two_cells_both_or_either_is_said(recorded, chain_study):
     two = copy.deepcopy(chain_study)
     without(two, mode="jit", size={"100", "65536", "1024", "1048576", "all"})
@@ -1266,6 +1282,7 @@ def test_of_two_cells_both_or_either_is_said(recorded, chain_study):
         assert f"`jit` is {words}" in section(render(recorded, two), "Other operations, models, modes and dtypes {")
 
 
+@pytest.mark.nightly
 def test_dtypes_of_the_same_cells_share_a_clause_and_each_is_named(recorded, recorded_dtypes, chain_study):
     found = section(render(recorded, recorded_dtypes), "Other operations, models, modes and dtypes {")
     assert "measures matrix product in `float16`, `bfloat16`, `float32` and `tf32` at 1024 and 4096; `scaled" in found
@@ -1274,6 +1291,7 @@ def test_dtypes_of_the_same_cells_share_a_clause_and_each_is_named(recorded, rec
     assert "where no dtype is named" not in found
 
 
+@pytest.mark.nightly
 def test_what_the_machines_own_study_answers_is_not_concluded_from_a_topic(recorded, recorded_modes, recorded_dtypes):
     """In both, softmax at one size is faster, which the study of the machine knows to be slower at others."""
     for topic, name in ((recorded_modes, "softmax"), (recorded_dtypes, "softmax in `float16`")):
@@ -1297,6 +1315,7 @@ def test_what_the_machines_own_study_answers_is_not_concluded_from_a_topic(recor
         assert (unfused in last) == (topic is recorded_dtypes)
 
 
+@pytest.mark.nightly
 def test_free_names_the_sizes_of_a_mode_that_ran_at_fewer_than_others(recorded, recorded_models, recorded_dtypes):
     fast = copy.deepcopy(recorded_models)
     ran = [row for row in rows(fast, baseline="eager", op="transformer") if row["verdict"]]
@@ -1324,6 +1343,7 @@ def test_free_names_the_sizes_of_a_mode_that_ran_at_fewer_than_others(recorded, 
     assert all("`transformer` in `float32` at 128" in found[mode] for mode in ("compile", "compile-max-autotune"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("there", "repeats", "kept", "told"),
     [
@@ -1353,6 +1373,7 @@ def test_what_is_free_in_one_study_and_not_on_the_same_cells_of_another_is_not_d
     assert "counts as not decided" not in conclusion(free, other, recorded)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("verdict", "low", "free"), [("inconclusive", 0.9, False), ("inconclusive", 0.98, True), ("equivalent", 0.9, True)]
 )
@@ -1367,6 +1388,7 @@ def test_what_may_be_slower_at_a_size_is_not_free(recorded, recorded_models, ver
     assert ("not decided for `transformer` in `float32`" in rest.split("\n")[0]) != free
 
 
+@pytest.mark.nightly
 def test_what_was_measured_here_denies_nothing_that_is_recorded(recorded, recorded_dtypes):
     free, here = (copy.deepcopy(recorded_dtypes) for _ in range(2))
     for topic, verdict in ((free, "faster"), (here, "inconclusive")):
@@ -1383,6 +1405,7 @@ def conclusion(free: dict, other: dict, recorded: dict) -> str:
     return section(paper.render(ROOT / "paper" / "paper.md", machines, PUBLISHED, COVERAGE, []), "Conclusion")
 
 
+@pytest.mark.nightly
 def test_modes_in_which_compiling_is_free_are_concluded_beside_the_default(recorded, recorded_modes):
     graphs = (
         "in `compile-reduce-overhead`, `compile-max-autotune` and `compile-iteration` for `conv` in `float16` at 128;"
@@ -1397,6 +1420,7 @@ def test_modes_in_which_compiling_is_free_are_concluded_beside_the_default(recor
     assert "for `conv` in `float16` at 128;" not in render(recorded, none)
 
 
+@pytest.mark.nightly
 def test_a_topic_of_few_repeats_adds_nothing_to_the_answer_and_says_so(recorded, recorded_modes):
     few = copy.deepcopy(recorded_modes)
     few["study"]["repeats"] = 2
@@ -1404,6 +1428,7 @@ def test_a_topic_of_few_repeats_adds_nothing_to_the_answer_and_says_so(recorded,
     assert "more combinations" not in last and "The 2 repeats of `h200-modes` cannot show it for the others." in last
 
 
+@pytest.mark.nightly
 def test_what_each_layer_of_the_compiler_adds_to_a_call_is_told(whole, recorded_modes):
     order = ["eager", "compile-eager", "compile-aot-eager", "compile"]
     times = {}
@@ -1452,6 +1477,7 @@ def test_a_sign_that_turns_between_a_cold_and_a_warm_cache_is_told_where_we_conc
     assert "so close to the floor" not in render(settled)
 
 
+@pytest.mark.nightly
 def test_jobs_that_were_measured_again_at_once_are_told_where_there_are_any(whole, recorded_modes):
     assert "measured again at once" not in render(whole)
     modes = {"compile": {"jobs": 2, "least": 0.9, "most": 1.25}, "eager": {"jobs": 1, "least": None, "most": None}}
@@ -1488,6 +1514,7 @@ def test_what_a_graph_costs_without_its_copies_is_told_by_both_timers(whole):
     assert all(told in section(text, heading) for heading in ("What guards and input copies cost {", "Conclusion"))
 
 
+@pytest.mark.nightly
 def test_other_runtimes_stand_beside_compile(recorded, chain_study):
     own = rows(chain_study, mode="jit", baseline="compile", metric="latency")
     faster = sum(row["verdict"] == "faster" for row in own if row["size"] != "all")
@@ -1495,6 +1522,7 @@ def test_other_runtimes_stand_beside_compile(recorded, chain_study):
     assert re.search(rf"Over `compile`, `jit` is by device time .*; by latency faster in {faster} of 8 cells", found)
 
 
+@pytest.mark.nightly
 def test_what_the_clock_makes_of_a_topic_is_no_gain_and_not_paid(recorded, recorded_dtypes):
     text = render(recorded, recorded_dtypes)
     where = "`compile` at matrix product in `float16` 4096 ran the kernels of eager at another SM clock"
@@ -1508,6 +1536,7 @@ def test_what_the_clock_makes_of_a_topic_is_no_gain_and_not_paid(recorded, recor
     assert paid["kind"] == "after" and f"| ≥&nbsp;{paper.round_to(paid['low'], 2)} |" in line
 
 
+@pytest.mark.nightly
 def test_a_difference_of_the_host_that_is_not_told_apart_is_marked(recorded, recorded_modes):
     text = render(recorded, recorded_modes)
     table = text.split("| Operation | Size | First call, s more |")[-1]
@@ -1518,6 +1547,7 @@ def test_a_difference_of_the_host_that_is_not_told_apart_is_marked(recorded, rec
         assert host.endswith("&nbsp;?") == (verdict == "inconclusive") == (op == "conv_wide")
 
 
+@pytest.mark.nightly
 def test_what_differs_by_latency_alone_is_told_with_its_cause(whole, recorded_modes):
     found = section(render(whole, recorded_modes), "Other operations, models, modes and dtypes {")
     cells = rows(recorded_modes, mode="compile-fullgraph", baseline="compile", metric="latency")
@@ -1539,11 +1569,13 @@ def test_what_differs_by_latency_alone_is_told_with_its_cause(whole, recorded_mo
     assert "`compile-dynamic` is nowhere" not in found
 
 
+@pytest.mark.nightly
 def test_claims_are_said_to_be_of_the_machines_own_study(recorded, recorded_modes):
     told = "not about those of [@sec-topics], where some would not hold"
     assert told in section(render(recorded, recorded_modes), "Claims {") and told not in render(recorded)
 
 
+@pytest.mark.nightly
 def test_what_few_repeats_may_miss_is_told_with_the_number_of_comparisons(recorded, recorded_modes):
     cells = [row for row in rows(recorded_modes, baseline="eager", metric="latency") if row["size"] != "all"]
     family = sum(bool(row["verdict"]) and row["mode"] != CONTROL for row in cells)
@@ -1555,6 +1587,7 @@ def test_what_few_repeats_may_miss_is_told_with_the_number_of_comparisons(record
     assert "so few repeats are little" not in render(recorded, recorded_modes)
 
 
+@pytest.mark.nightly
 def test_fusion_is_told_by_launches_and_by_the_share_of_the_copy(recorded, chain_study):
     found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
     cell = {"op": "elementwise_chain", "size": "20971520"}
@@ -1567,6 +1600,7 @@ def test_fusion_is_told_by_launches_and_by_the_share_of_the_copy(recorded, chain
     assert f"counting those, eager reaches {paper.percent(steps * least)}" in found
 
 
+@pytest.mark.nightly
 def test_runtimes_off_the_stream_are_told_by_throughput(recorded, chain_study):
     found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
     bullet = next(line for line in found.splitlines() if line.startswith("- By throughput"))
@@ -1576,6 +1610,7 @@ def test_runtimes_off_the_stream_are_told_by_throughput(recorded, chain_study):
     assert f"`onnx` is slower in {verdicts.count('slower')} of {len(verdicts)} cells" in bullet
 
 
+@pytest.mark.nightly
 def test_what_no_study_could_run_of_an_earlier_claim_is_told_with_the_reason(recorded, chain_study):
     missing = copy.deepcopy(chain_study)
     row = "100×100 is slower with backend `cudagraphs` | 0.085 (16.4 to 192 µs) | h200-elementwise (here):"
@@ -1584,6 +1619,7 @@ def test_what_no_study_could_run_of_an_earlier_claim_is_told_with_the_reason(rec
     assert f"{row} not run: needs another package | not tested |" in render(recorded, missing)
 
 
+@pytest.mark.nightly
 def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(whole, chain_study):
     cells = [row for row in chain_study["summary"] if row["metric"] == "host" and row["mode"] in ("eager", "compile")]
     times = {(row["op"], row["size"], row["mode"]): row["estimate"] for row in cells}
@@ -1604,6 +1640,7 @@ def test_where_a_call_does_the_work_of_many_the_host_is_sooner_done(whole, chain
     assert "the work of many" not in render(whole, alone)
 
 
+@pytest.mark.nightly
 def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_itself_by(recorded, chain_study):
     found = section(render(recorded, chain_study), "Other operations, models, modes and dtypes {")
     assert "at 1024 and 4096, in `float32`." in found
@@ -1623,6 +1660,7 @@ def test_a_study_says_its_dtype_and_blocks_and_what_eager_is_told_apart_from_its
     assert told in render(recorded, odd) and told not in found
 
 
+@pytest.mark.nightly
 def test_only_on_a_gpu_is_it_told_where_no_graph_is_recorded(recorded, chain_study):
     skipped = copy.deepcopy(chain_study)
     for row in skipped["compilation"]:
@@ -1634,6 +1672,7 @@ def test_only_on_a_gpu_is_it_told_where_no_graph_is_recorded(recorded, chain_stu
     assert words not in render(recorded, skipped)
 
 
+@pytest.mark.nightly
 def test_a_mean_over_fewer_sizes_than_others_is_marked(recorded, chain_study):
     table = table_rows(render(recorded, chain_study), "| `linear_relu` | `compile` |", "|  | `compile-max-autotune` |")
     marks = [(cells[2], *("§" in cell for cell in cells[3:-1])) for cells in table[:4]]
@@ -1641,6 +1680,7 @@ def test_a_mean_over_fewer_sizes_than_others_is_marked(recorded, chain_study):
     assert marks == [(tuned, False, False), (tuned, True, True), ("`compile`", False, False), (tuned, True, True)]
 
 
+@pytest.mark.nightly
 def test_few_repeats_of_a_study_beside_that_of_the_machine_are_told_with_its_name(recorded, chain_study):
     few = copy.deepcopy(chain_study)
     few["study"]["repeats"] = 2
@@ -1690,6 +1730,7 @@ def test_kernels_that_too_few_repeats_cannot_tell_apart_are_not_called_level(rec
     assert "Two repeats of six." in found
 
 
+@pytest.mark.nightly
 def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorded):
     document = json.loads((RECORDED.parent / "h200-kernels" / "summary.json").read_text(encoding="utf-8"))
     found = section(render(recorded, document), "Kernels written by hand, and those of libraries {")
@@ -1723,6 +1764,7 @@ def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorde
     assert f"matrix product ({paper.ci(worst)} over `{worst['baseline']}`)" in found
 
 
+@pytest.mark.nightly
 def test_where_compiled_code_does_otherwise_on_other_inputs_is_told_wherever_we_conclude(recorded):
     """Softmax and layer normalization, slower by latency at some sizes, are faster there on inputs of 256 MiB."""
     document = json.loads((RECORDED.parent / "h200-kernels" / "summary.json").read_text(encoding="utf-8"))
@@ -1883,6 +1925,7 @@ def table_rows(text: str, *starts: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith(starts)]
 
 
+@pytest.mark.nightly
 def test_what_device_times_less_their_floor_would_say_is_told(whole, recorded_modes):
     text = render(whole, recorded_modes)
     verdicts = {(r["op"], r["dtype"], r["size"], r["mode"]): r for r in rows(whole, baseline="eager", metric="device")}
@@ -1907,6 +1950,7 @@ def test_what_device_times_less_their_floor_would_say_is_told(whole, recorded_mo
     assert "of its repeats and" not in text and "Less an empty pair" not in text
 
 
+@pytest.mark.nightly
 def test_whether_gpus_differ_is_told_by_timer(whole, recorded_modes):
     names = ("op", "dtype", "size", "mode")
     lost = [dict(zip(names, ("softmax", "float16", size, "compile"), strict=True)) for size in ("1024", "4096")]
