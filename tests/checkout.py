@@ -45,7 +45,7 @@ TINY = {
         "warmup_tolerance": 0.5,
         "warmup_max_seconds": 30,
     },
-    "threads": 2,
+    "threads": 1,
     "start": "warm",
     "timeout": 900,
     "equivalence": {"default": 0.03},
@@ -95,20 +95,28 @@ class Work(NamedTuple):
 class Checkout:
     """A copy of the project's files at `path`, with commands that run in it.
 
-    It has nothing that the project built and, of the recorded studies, only those that `recorded` names.
+    It has nothing that the project built and, of the recorded studies, only those that `recorded` names. Its jobs take
+    turns on a device with those of other copies that have the same `locks`, by default with none: no test waits for the
+    jobs of another.
     """
 
-    def __init__(self, path: Path, config: dict | None = None, recorded: tuple[str, ...] = ()):
+    def __init__(
+        self, path: Path, config: dict | None = None, recorded: tuple[str, ...] = (), locks: Path | None = None
+    ):
         self.path = path
-        # What all processes of this copy inherit: a name that tells them from others, and a place of their own for
-        # locks, so that no test waits for the jobs of another.
-        self.environment = {"KERNELBENCH_TEST": uuid4().hex, "TMPDIR": str(path / ".tmp")}
+        self.locks = locks or path / ".locks"
+        # What all processes of this copy inherit; a name of its own tells them from others.
+        self.environment = {"KERNELBENCH_TEST": uuid4().hex}
         for name in _sources():
             if _is_wanted(Path(name).parts, recorded):
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, path / name)
-        (path / ".tmp").mkdir()
         (path / "results" / "recorded").mkdir(parents=True, exist_ok=True)
+        self.locks.mkdir(exist_ok=True)
+        lanes = path / "workflow" / "kernelbench" / "lanes.py"
+        before, found, after = lanes.read_text(encoding="utf-8").partition('LOCKS = Path("/tmp")')
+        assert found, "the place of the locks is no longer said there"
+        lanes.write_text(f"{before}LOCKS = Path({str(self.locks)!r}){after}", encoding="utf-8")
         if config:
             self.configure(config)
 

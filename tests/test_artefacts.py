@@ -12,6 +12,7 @@ MODES = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_artefacts_are_saved_of_what_inductor_compiles_here(tmp_path):
     checkout = Checkout(tmp_path, {**TINY, "ops": OPS, "modes": MODES})

@@ -69,7 +69,7 @@ def test_other_keys_than_queries(queries, keys, tile):
     check(*qkv(2, 2, queries, keys, 64), False)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("dim, causal", hopper.TILES)
 def test_tiles_in_use(dim, causal, dtype):
     for most, _ in hopper.TILES[dim, causal]:

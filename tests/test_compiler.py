@@ -62,6 +62,7 @@ def test_six_operations_become_one_kernel_and_a_warm_cache_or_anothers_has_it(co
         assert entry["seconds"]["fill"] > 0
 
 
+@pytest.mark.nightly
 def test_shapes_that_change_recompile_once_or_each_time(compiled):
     entries = [compiled(f"compile-{mode}") for mode in ("static", "dynamic")]
     assert [entry["compile"]["recompiles"] for entry in entries] == [0, 0], "what follows is not the cell's own"

@@ -66,9 +66,9 @@ def study_of(ops: dict, **changes) -> dict:
     return {**TINY, "ops": ops, "modes": MODES, "baselines": ["warm"], "repeats": 1, **changes}
 
 
-def copy(path: Path, config: dict, **environment: str) -> Checkout:
+def copy(path: Path, config: dict, locks: Path | None = None, **environment: str) -> Checkout:
     """Return a checkout that has the faulty workload, and a TMPDIR of its own."""
-    checkout = Checkout(path / "checkout", config)
+    checkout = Checkout(path / "checkout", config, locks=locks)
     shutil.copyfile(ROOT / "tests/faulty.py", checkout.path / "workflow/kernelbench/harness/workloads/faulty.py")
     temporary = path / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -378,6 +378,7 @@ def test_a_job_that_waits_for_the_device_ends_with_its_run(tmp_path, monkeypatch
     checkout = copy(tmp_path, study_of({"sound": op("none", "warm")}))
     path = checkout.path / RESULTS / "logs/sound/float32/8/warm/0.log"
     monkeypatch.setattr(tempfile, "tempdir", checkout.environment["TMPDIR"])
+    monkeypatch.setattr(lanes, "LOCKS", checkout.locks)
     with lanes.hold("cpu"):
         process = checkout.start(TABLES)
         wait_for(lambda: path.exists() and "waiting: another job computes on cpu" in path.read_text(), process)
@@ -691,14 +692,17 @@ def test_two_runs_in_one_checkout_the_second_is_refused(tmp_path):
     assert len(checkout.records()) == 2
 
 
-def test_two_runs_on_one_device_take_turns(tmp_path):
+@pytest.mark.nightly
+def test_two_runs_on_one_device_take_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(lanes, "LOCKS", tmp_path)
+
     def logs(checkout: Checkout) -> list[str]:
         return [path.read_text() for path in checkout.path.glob("results/*/logs/slow*/**/*.log")]
 
     both = []
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        both.append(copy(tmp_path / name, study_of(slow(2, "warm", "fresh")), TMPDIR=str(tmp_path)))
+        both.append(copy(tmp_path / name, study_of(slow(2, "warm", "fresh")), locks=tmp_path, TMPDIR=str(tmp_path)))
     waiting = "waiting: another job computes on cpu (lock "
     with lanes.hold("cpu"):  # Until both have a job that waits.
         processes = [checkout.start(TABLES) for checkout in both]
@@ -736,30 +740,23 @@ def test_a_read_only_checkout_is_refused_in_one_line(tmp_path):
     assert "Traceback" not in output
 
 
-def test_any_path_umask_and_temporary_directory_will_do(tmp_path):
+def test_any_path_umask_temporary_directory_and_locale_will_do(tmp_path):
     place, temporary = tmp_path / "größe & 'Ω' $HOME", tmp_path / ("long" * 50)
     place.mkdir()
     temporary.mkdir()
+    ascii_only = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     config = study_of({"sound": op("none", "warm", "fresh")})
-    checkout = copy(place, config, TMPDIR=str(temporary), LC_ALL="C")
+    checkout = copy(place, config, locks=tmp_path, TMPDIR=str(temporary), **ascii_only)
     process = checkout.start(TABLES, umask=0o077)
     output = process.communicate()[0]
     assert process.returncode == 0, output
     assert {entry["status"] for entry in read(checkout).values()} == {"ok"}
     assert "µs" in log(checkout, "sound", "warm")
-
-
-def test_any_locale_will_do(tmp_path):
-    ascii_only = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    checkout = copy(tmp_path, study_of({"sound": op("none", "warm", "fresh")}), **ascii_only)
-    checkout.run(TABLES)
-    assert {entry["status"] for entry in read(checkout).values()} == {"ok"}
     job = ["--op", "sound", "--size", "8", "--mode", "warm", "--output", str(tmp_path / "by hand.json")]
-    library = os.pathsep.join([str(checkout.path / "workflow"), str(checkout.path)])
     done = subprocess.run(
         [sys.executable, "workflow/scripts/measure.py", *job],
         cwd=checkout.path,
-        env=os.environ | checkout.environment | {"PYTHONPATH": library},
+        env=checkout.variables,
         capture_output=True,
         text=True,
     )

@@ -134,6 +134,7 @@ def test_onnx_runtime_never_takes_the_cpu_in_the_place_of_a_gpu():
         onnx._session(b"", "cuda")
 
 
+@pytest.mark.nightly
 def test_a_training_step_is_compiled_and_right(run):
     entry = run("gpt_training", "compile")
     assert entry["status"] == "ok", entry["reason"]
@@ -218,7 +219,13 @@ def test_tuned_products_may_add_up_in_another_order(mode, most):
     assert modes.runner_of({"runner": "compile"}).slack(mode) == most
 
 
-@pytest.mark.parametrize(("mode", "threads"), [("default", 1), ("max-autotune", min(8, len(os.sched_getaffinity(0))))])
+@pytest.mark.parametrize(
+    ("mode", "threads"),
+    [
+        pytest.param("default", 1, marks=pytest.mark.nightly),
+        ("max-autotune", min(8, len(os.sched_getaffinity(0)))),
+    ],
+)
 def test_tuning_compiles_in_threads_of_the_job_and_nothing_in_a_pool(mode, threads):
     script = f"""
 from types import SimpleNamespace

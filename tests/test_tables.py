@@ -499,7 +499,14 @@ def test_restore_refuses_what_is_no_study_and_what_would_be_lost(study, tmp_path
         restore.restore(tmp_path / "none", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["h200-modes", "h200-models", "cpu-amd-epyc-models"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("h200-modes", marks=pytest.mark.nightly),
+        pytest.param("h200-models", marks=pytest.mark.nightly),
+        "cpu-amd-epyc-models",
+    ],
+)
 def test_a_recorded_study_is_collected_from_its_restored_records_as_it_was(name, tmp_path):
     recorded = RECORDED / name
     directory, _ = restore.restore(recorded, tmp_path)

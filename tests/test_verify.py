@@ -364,7 +364,7 @@ CLAIM = {
 def checkout(tmp_path_factory) -> Checkout:
     """A checkout with a recorded study of a CPU, none of whose jobs is really measured."""
     study = {**TINY, "ops": {"softmax": {"rows": 64, "sizes": [128, 256]}, "copy": TINY["ops"]["copy"]}}
-    checkout = Checkout(tmp_path_factory.mktemp("verify"), study)
+    checkout = Checkout(tmp_path_factory.mktemp("verify"), study, recorded=("h200",))
     shutil.copyfile(ROOT / "tests" / "standin.py", checkout.path / "workflow" / "scripts" / "measure.py")
     # A repeat goes on only on the device that it was begun on.
     text = re.sub('"uuid": "GPU-[^"]*"', '"uuid": "cpu"', template())
