@@ -83,7 +83,7 @@ def test_the_table_takes_any_number_of_keys():
         assert most == sorted(set(most)) and most[-1] == math.inf
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 6))])
 def test_in_any_order(seed, tile):
     """Chance decides which warps go ahead; a buffer read too early or written too early reads as NaN."""
     check(*qkv(1, 4, 400, 400, 64), causal=seed % 2 == 0, seed=100 * seed)

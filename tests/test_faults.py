@@ -352,10 +352,18 @@ def cut_short(checkout: Checkout, how: str, jobs: int, after: float) -> None:
     process.stdout.close()
 
 
-def test_a_run_that_is_cut_short_loses_nothing_and_measures_nothing_twice(tmp_path):
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        (("interrupt", 0), ("kill all", 1)),
+        pytest.param((("kill only snakemake", 0), ("interrupt", 1), ("kill all", 1)), marks=pytest.mark.nightly),
+    ],
+    ids=len,
+)
+def test_a_run_that_is_cut_short_loses_nothing_and_measures_nothing_twice(tmp_path, cuts):
     checkout = copy(tmp_path, study_of(slow(4, "warm", "fresh")))
     chance, known = random.Random(20261120), {}
-    for how, jobs in (("interrupt", 0), ("kill only snakemake", 1), ("kill all", 1)):
+    for how, jobs in cuts:
         # Half of the jobs are left, whatever the host does meanwhile: they take a second each and more.
         cut_short(checkout, how, jobs, after=chance.uniform(0, 2))
         if list((checkout.path / ".snakemake/locks").glob("*")):
@@ -678,6 +686,7 @@ def test_another_process_on_the_gpu_is_seen(tmp_path):
 # The surroundings are unusual.
 
 
+@pytest.mark.nightly
 def test_two_runs_in_one_checkout_the_second_is_refused(tmp_path):
     checkout = copy(tmp_path, study_of(held(2, "warm")))
     first = checkout.start(TABLES)

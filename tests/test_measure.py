@@ -91,6 +91,7 @@ def test_a_record_follows_the_schema_and_says_what_was_measured(settings, tmp_pa
     assert not list((tmp_path / "a").glob(".*")), "no temporary file stays"
 
 
+@pytest.mark.nightly
 def test_a_compiled_job_reports_its_compilation(settings):
     compiler.forget()  # What another test compiled.
     entry = measure(settings("compile"))

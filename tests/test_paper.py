@@ -305,7 +305,7 @@ def by_day(names, chosen: set[str]) -> list:
     return [pytest.param(name, marks=() if name in chosen else pytest.mark.nightly) for name in names]
 
 
-@pytest.mark.parametrize("study", by_day(STUDIES, {"as recorded", "six modes", "unsupported", "bare on a cpu"}))
+@pytest.mark.parametrize("study", by_day(STUDIES, {"as recorded", "bare on a cpu"}))
 def test_paper_typesets_for_any_study(study, document, recorded, checkout):
     document = STUDIES[study](document)
     for documents in [[document], [recorded, document]]:
@@ -317,7 +317,8 @@ def test_paper_typesets_for_any_study(study, document, recorded, checkout):
     assert "References" in read and "All cells" in read
 
 
-@pytest.mark.parametrize("study", by_day(["as recorded", "six modes", "one repeat"], {"six modes"}))
+@pytest.mark.nightly
+@pytest.mark.parametrize("study", ["as recorded", "six modes", "one repeat"])
 def test_nothing_stands_below_the_page_number(study, document, whole, checkout):
     """A figure that does not fit its column would run over the foot of the page."""
     for page in pypdf.PdfReader(typeset(checkout, render(whole, STUDIES[study](document)))).pages:

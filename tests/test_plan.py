@@ -204,6 +204,7 @@ def test_a_broken_record_is_named_in_one_line(study, tmp_path, recordings):
         said(study, tmp_path, recordings)
 
 
+@pytest.mark.nightly
 def test_snakemake_plan_costs_little_more_than_a_dry_run_and_measures_nothing(tmp_path):
     checkout, said = Checkout(tmp_path / "a study", TINY), []
     plan, dry_run = (checkout.work(lambda what=what: said.append(checkout.run(what))) for what in ("plan", "--dry-run"))

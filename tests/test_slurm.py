@@ -107,7 +107,7 @@ def test_a_gpu_study_asks_for_its_model_and_is_refused_only_where_it_would_run(t
     assert not checkout.records()
 
 
-@pytest.mark.parametrize("label", ["h200", "h200-mine"])
+@pytest.mark.parametrize("label", [pytest.param("h200", marks=pytest.mark.nightly), "h200-mine"])
 def test_a_login_node_needs_no_gpu(tmp_path, label):
     checkout = Checkout(tmp_path / "clone", {**TINY, "machine": label})
     assert len(checkout.planned(*PROFILE)) == 10
