@@ -8,6 +8,8 @@ not inherit it; test_kernels.py sets it again for itself.
 import contextlib
 import os
 
+# Several tests run at once: threads of theirs, and of what they start, would only wait for each other.
+os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
 # Asks the driver without opening the GPU, so that a test may still fork.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 

@@ -490,6 +490,7 @@ def test_a_damaged_record_is_refused_with_file_and_repair(measured, monkeypatch,
     assert str(path) in said and line in said and "delete" in said
 
 
+@pytest.mark.nightly
 def test_a_truncated_record_stops_the_tables_and_is_measured_again_once_deleted(measured):
     other, path = (measured.path / RESULTS / f"records/sound/float32/8/warm/{repeat}.json" for repeat in (0, 1))
     before = record.read(other)["started"]

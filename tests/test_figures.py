@@ -199,7 +199,7 @@ def test_same_input_same_bytes(name, tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["speedups", "times", "rates", "first_call"])
+@pytest.mark.parametrize("name", [pytest.param("times", marks=pytest.mark.nightly), *FEW])
 def test_new_op_and_mode_appear(name):
     ops = {**OPS, "softmax_wide": ["1024", "2048"]}
     modes = {**MODES, "compile-dynamic": {"runner": "compile", "dynamic": True}}
@@ -297,7 +297,7 @@ def test_published_numbers_are_consistent():
     assert all(e["low"] < e["mean"] < e["high"] for e in PUBLISHED["ops"].values())
 
 
-@drawn(["all timers", "odd sizes", "traced", "cpu", "gpu"])
+@drawn(["gpu", "all timers", "odd sizes", "traced", "cpu"])
 def test_labels_are_neither_clipped_nor_on_top_of_each_other(name, kind):
     figure = draw(name, DOCUMENTS[kind])
     canvas = FigureCanvasAgg(figure)

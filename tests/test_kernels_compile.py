@@ -57,12 +57,12 @@ CASES = [
 
 
 def is_daily(gpu, op, size, dtype):
-    """Is it one of those that are not left to night: each shape in a dtype for an H100 and one for an older GPU?"""
+    """Is it one of those that are not left to night: each shape in a dtype for an H100, half for an older GPU?"""
     place = list(SHAPES[op]).index(size)
     # Where compute capability 9 has a kernel of its own, that one: it is for 16 bits.
     own = gpu == 90 and op in ("matmul", "attention") and size in HOPPER
     there = [d for g, o, s, d in CASES if (g, o, s) == (gpu, op, size) and not (own and d == "float32")]
-    return gpu in (90, (80, 75)[place % 2]) and dtype == there[place // 2 % len(there)]
+    return gpu in (90, (80, None, 75, None)[place % 4]) and dtype == there[place // 2 % len(there)]
 
 
 # Bytes of registers spilled by ways that a sweep found faster than the best that spills none.

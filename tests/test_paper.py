@@ -367,6 +367,7 @@ def is_mean(row: dict) -> bool:
     return all(row[key] == value for key, value in wanted.items())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("study", "words"),
     [
@@ -730,6 +731,7 @@ def test_interval_breaks_only_before_its_bracket():
     assert paper.ci({"speedup": 1.5, "ci_low": 1.4, "ci_high": 1.6}) == "1.50 [1.40,\u00a01.60]"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("verdicts", "words"),
     [
@@ -1042,6 +1044,7 @@ def test_repeats_in_two_peaks_or_far_off_are_marked_and_counted(document):
     assert text.count("&nbsp;‡ |") == 1 and "‡ repeats" in text
 
 
+@pytest.mark.nightly
 def test_a_paper_on_data_with_defects_is_a_draft_on_each_page(recorded, checkout):
     line = "results/recorded/h200: warm-up did not settle: softmax/float16/512/compile/3; repair: rm x"
     text = paper.render(ROOT / "paper" / "paper.md", [machine(recorded)], PUBLISHED, COVERAGE, [line])

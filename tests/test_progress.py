@@ -206,11 +206,13 @@ def test_a_terminal_shows_the_bar_and_the_job(unmeasured):
     assert "\x1b[?25h" in drawn.decode(), "the cursor is shown again"
 
 
+@pytest.mark.nightly
 def test_quiet_is_obeyed(unmeasured):
     assert "jobs done" not in printed(unmeasured, "--quiet", "progress")
     assert "cpu-test" not in printed(unmeasured, "--quiet", "all")
 
 
+@pytest.mark.nightly
 def test_verbose_prints_what_snakemake_prints(unmeasured):
     assert "rule measure:" in printed(unmeasured, "--verbose")
 

@@ -101,6 +101,7 @@ def test_an_old_python_can_read_the_script():
 # Why pip failed
 
 
+@pytest.mark.nightly
 def test_an_unreachable_index_is_one_line(tmp_path):
     done = run_install(
         tmp_path / "venv",

@@ -409,7 +409,8 @@ def measured_until_a_kill(checkout: Checkout) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("killed", [False, True])
 def test_verify_compares_and_goes_on_after_a_kill_with_what_is_left(checkout, killed):
     for results in checkout.path.glob("results/cpu-*-verify"):
         shutil.rmtree(results)
@@ -435,6 +436,7 @@ def test_verify_compares_and_goes_on_after_a_kill_with_what_is_left(checkout, ki
     assert own(checkout) == records
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_verify_of_what_the_config_does_not_have_is_refused_in_one_line(checkout):
     process = checkout.start("verify", "--config", "verify={study: h200}")
