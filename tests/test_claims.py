@@ -1,18 +1,17 @@
 """Claims: each rule word on planted tables, what is refused, and what becomes of the paper's on what is recorded."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 import yaml
+from recorded import rebuilt
 
 from kernelbench.claims import evaluate, evaluated, load
 from kernelbench.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 CLAIMS = ROOT / "paper" / "claims.yaml"
-RECORDED = ROOT / "results" / "recorded"
 STUDY = {"ops": {"softmax": {"sizes": [512, 1024, 2048]}}}
 RULE = {"op": "softmax", "dtype": "float16", "mode": "compile", "baseline": "eager", "metric": "device"}
 SIZES = ("512", "1024", "2048")
@@ -57,8 +56,7 @@ def test_an_op_that_a_study_does_not_have_is_missing_and_not_forgotten():
 
 
 def test_what_becomes_of_the_claims_of_the_paper_on_the_recorded_study():
-    document = json.loads((RECORDED / "h200" / "summary.json").read_text(encoding="utf-8"))
-    found = evaluated(load(CLAIMS), document)
+    found = evaluated(load(CLAIMS), rebuilt("h200"))
     assert 10 <= len(found) <= 16
     # An earlier recording bore this one out.
     now = {"triton-attention-latency": "does not hold"}

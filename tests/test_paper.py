@@ -16,6 +16,7 @@ import pypdf
 import pytest
 import scipy.stats
 import yaml
+from recorded import rebuilt
 from records import kernel_study, small_study, tables, write_records
 
 from kernelbench import coverage, jobs, paper
@@ -35,7 +36,7 @@ STUDY = yaml.safe_load((RECORDED / "study.yaml").read_text(encoding="utf-8"))
 REPEATS = STUDY["repeats"]
 COVERAGE = coverage.table(STUDY, draws=100)
 GPUS = len(json.loads((RECORDED / "environment.json").read_text(encoding="utf-8"))["gpu_uuids"])
-SPANS = json.loads((RECORDED / "summary.json").read_text(encoding="utf-8"))["jobs"]
+SPANS = jobs.about(pd.read_parquet(RECORDED / "jobs.parquet"))
 AT_ONCE, BLOCKS = SPANS["at_once"], SPANS["blocks"]
 ON_MORE = f", on {GPUS} GPUs in all" if GPUS > AT_ONCE else ""
 WINDOW = STUDY["sampling"]["warmup_window"]
@@ -55,8 +56,8 @@ def directory(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(directory) -> dict:
-    return summarize(directory)[2]
+def whole() -> dict:
+    return rebuilt("h200")
 
 
 @pytest.fixture(scope="module")
@@ -1145,7 +1146,7 @@ def test_a_conclusion_that_turns_with_the_timer_is_counted(recorded, document):
 
 @pytest.fixture(scope="module")
 def protocol_study() -> dict:
-    return summarize(RECORDED.parent / "h200-protocol")[2]
+    return rebuilt("h200-protocol")
 
 
 @pytest.mark.nightly
@@ -1180,8 +1181,7 @@ def test_a_study_of_the_protocol_is_told_in_a_section_of_its_own(recorded, proto
 
 
 def test_peaks_and_eager_told_apart_from_itself_are_told_of_every_study(recorded):
-    path = RECORDED.parent / "cpu-amd-epyc-modes" / "summary.json"
-    document = json.loads(path.read_text(encoding="utf-8"))
+    document = rebuilt("cpu-amd-epyc-modes")
     text = render(recorded, document)
     own = {"baseline": "eager", "metric": "latency"}
     timed = [row for row in rows(document, **own) if row["size"] != "all" and row["n"] and row["mode"] != CONTROL]
@@ -1197,22 +1197,22 @@ def test_peaks_and_eager_told_apart_from_itself_are_told_of_every_study(recorded
 
 @pytest.fixture(scope="module")
 def chain_study() -> dict:
-    return summarize(RECORDED.parent / "h200-elementwise")[2]
+    return rebuilt("h200-elementwise")
 
 
 @pytest.fixture(scope="module")
 def recorded_modes() -> dict:
-    return summarize(RECORDED.parent / "h200-modes")[2]
+    return rebuilt("h200-modes")
 
 
 @pytest.fixture(scope="module")
 def recorded_models() -> dict:
-    return summarize(RECORDED.parent / "h200-models")[2]
+    return rebuilt("h200-models")
 
 
 @pytest.fixture(scope="module")
 def recorded_dtypes() -> dict:
-    return summarize(RECORDED.parent / "h200-dtypes")[2]
+    return rebuilt("h200-dtypes")
 
 
 @pytest.mark.nightly
@@ -1736,7 +1736,7 @@ def test_kernels_that_too_few_repeats_cannot_tell_apart_are_not_called_level(rec
 
 @pytest.mark.nightly
 def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorded):
-    document = json.loads((RECORDED.parent / "h200-kernels" / "summary.json").read_text(encoding="utf-8"))
+    document = rebuilt("h200-kernels")
     found = section(render(recorded, document), "Kernels written by hand, and those of libraries {")
     suspects = document["jobs"]["suspects"]
     (cells,) = table_rows(render(recorded, document), "| `h200-kernels` | NVIDIA H200 |")
@@ -1771,7 +1771,7 @@ def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorde
 @pytest.mark.nightly
 def test_where_compiled_code_does_otherwise_on_other_inputs_is_told_wherever_we_conclude(recorded):
     """Softmax and layer normalization, slower by latency at some sizes, are faster there on inputs of 256 MiB."""
-    document = json.loads((RECORDED.parent / "h200-kernels" / "summary.json").read_text(encoding="utf-8"))
+    document = rebuilt("h200-kernels")
     of = {"mode": "compile", "baseline": "eager", "dtype": "float16"}
     both, turned = 0, {"latency": {}, "device": {}}
     for metric, op in product(turned, ("softmax", "layer_norm")):
@@ -1992,8 +1992,7 @@ def test_the_mean_of_a_diagnostic_arm_is_told_where_its_interval_misses_one(whol
 
 
 def test_on_a_cpu_free_is_by_latency_alone(whole):
-    folder = RECORDED.parent / "cpu-amd-epyc-elementwise"
-    of_cpu = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    of_cpu = rebuilt("cpu-amd-epyc-elementwise")
     told = section(render(whole, of_cpu), "Conclusion")
     (sentence,) = re.findall(r"On the AMD EPYC, where latency alone says it, of (.+)\n", told)
     of = {"mode": "compile", "metric": "latency", "baseline": "eager"}

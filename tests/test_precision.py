@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import yaml
 from records import CONFIG, small_study, tables, write_records
 from rich.console import Console
 
@@ -34,8 +36,15 @@ def test_as_many_repeats_as_said_give_the_interval_that_was_asked_for():
     assert all(f.high / f.estimate <= 1 + HALF_WIDTH + 1e-9 for f in found)
 
 
-def written(monkeypatch, directory, between: float, within: float, repeats: int = 8) -> Path:
-    """Write a study whose repeats and samples vary by these standard deviations, on logs."""
+def summarized(study, directory) -> tuple[dict, pd.DataFrame]:
+    """Return (summary.json's content, jobs.parquet) of the records below `directory`, and write both there."""
+    document = tables(study, directory)[2]
+    (directory / "summary.json").write_text(json.dumps(document))
+    return document, pd.read_parquet(directory / "jobs.parquet")
+
+
+def measured(monkeypatch, directory, between: float, within: float, repeats: int = 8) -> tuple[dict, pd.DataFrame]:
+    """Summarize a study whose repeats and samples vary by these standard deviations, on logs."""
     rng = np.random.default_rng(1)
     study = small_study(monkeypatch)
     study = Study({**study.config, "machine": "h200", "repeats": repeats})
@@ -46,9 +55,7 @@ def written(monkeypatch, directory, between: float, within: float, repeats: int 
         entry["samples"]["device"] = {"unit": "us", "values": values, "flags": [""] * 101}
 
     write_records(study, directory, vary)
-    _, _, document = tables(study, directory)
-    (directory / "summary.json").write_text(json.dumps(document))
-    return directory
+    return summarized(study, directory)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def written(monkeypatch, directory, between: float, within: float, repeats: int 
     [(0.05, 0.01, "repeats", (0, 0.2)), (0.0, 0.3, "samples", (0.5, 1)), (0.0001, 0.001, "enough", (0, 1))],
 )
 def test_samples_help_only_where_they_are_what_varies(monkeypatch, tmp_path, between, within, spend, share):
-    found = table(written(monkeypatch, tmp_path, between, within))
+    found = table(*measured(monkeypatch, tmp_path, between, within))
     of_device = found[(found.metric == "device") & (found.baseline == "eager")]
     assert (of_device.spend == spend).mean() > 0.6
     assert share[0] <= of_device.from_samples.median() <= share[1]
@@ -65,8 +72,7 @@ def test_samples_help_only_where_they_are_what_varies(monkeypatch, tmp_path, bet
 
 
 def test_the_spread_is_that_of_samples_and_repeats(monkeypatch, tmp_path):
-    written(monkeypatch, tmp_path, 0.05, 0.02, repeats=40)
-    document = json.loads((tmp_path / "summary.json").read_text())
+    document, _ = measured(monkeypatch, tmp_path, 0.05, 0.02, repeats=40)
     rows = [row for row in document["spread"] if row["metric"] == "device" and row["op"] == "softmax"]
     assert np.mean([row["within"] for row in rows]) == pytest.approx(0.02, rel=0.1)
     assert np.mean([row["between"] for row in rows]) == pytest.approx(0.05, rel=0.15)
@@ -74,13 +80,13 @@ def test_the_spread_is_that_of_samples_and_repeats(monkeypatch, tmp_path):
 
 
 def test_more_repeats_than_are_looked_at_are_told_as_more_and_so_is_their_time(monkeypatch, tmp_path):
-    directory = written(monkeypatch, tmp_path, 1.0, 0.001)
-    found = table(directory)
-    found = found[(found.metric == "device") & (found.baseline == "eager") & (found["mode"] == "compile")]
+    document, jobs = measured(monkeypatch, tmp_path, 1.0, 0.001)
+    of_all = table(document, jobs)
+    found = of_all[(of_all.metric == "device") & (of_all.baseline == "eager") & (of_all["mode"] == "compile")]
     assert (found.repeats > MOST_REPEATS).all() and (found.minutes == MOST_REPEATS * 2 * 1.0 / 60).all()
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(report(directory)[1])
+        console.print(report(document["study"], of_all)[1])
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     # Two cells of 1000 repeats, which are two jobs of a second each.
     assert "device compile 0/2 >1000 >1000 >1 h 07 min repeats" in lines
@@ -104,16 +110,25 @@ def unsupported(job, entry):
 def test_where_no_speedup_has_two_repeats_one_line_says_so(monkeypatch, tmp_path, changes, change):
     study = Study({**small_study(monkeypatch).config, **changes})
     write_records(study, tmp_path, change)
-    (tmp_path / "summary.json").write_text(json.dumps(tables(study, tmp_path)[2]))
-    with pytest.raises(InputError, match=r"^\S+: no speedup has two repeats, .*; allowed: a study that has measured"):
-        report(tmp_path)
+    with pytest.raises(InputError, match=r"^h200: no speedup has two repeats, .*; allowed: a study that has measured"):
+        table(*summarized(study, tmp_path))
+
+
+SCRIPT = [sys.executable, str(ROOT / "workflow" / "scripts" / "precision.py"), "--data"]
 
 
 def test_the_command_prints_a_table_and_says_where_there_is_nothing(tmp_path):
-    script = [sys.executable, str(ROOT / "workflow" / "scripts" / "precision.py"), "--data"]
     recorded = [str(ROOT / "results" / "recorded" / name) for name in CONFIG["recorded"]]
-    done = subprocess.run([*script, str(tmp_path), *recorded], capture_output=True, text=True)
+    done = subprocess.run([*SCRIPT, str(tmp_path), *recorded], capture_output=True, text=True)
     assert done.returncode == 0 and "h200: repeats for an interval of ±1%" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    none = subprocess.run([*script, str(tmp_path)], capture_output=True, text=True)
+    none = subprocess.run([*SCRIPT, str(tmp_path)], capture_output=True, text=True)
     assert none.returncode != 0 and "nothing measured here" in none.stderr and "Traceback" not in none.stderr
+
+
+def test_a_run_that_is_under_way_is_told_by_its_tables_and_not_by_the_study_that_it_grows_to(monkeypatch, tmp_path):
+    document, _ = measured(monkeypatch, tmp_path, 0.01, 0.01)
+    grown = {**document["study"], "ops": {**document["study"]["ops"], "softmax": {"rows": 8, "sizes": [512, 4096]}}}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(grown))
+    done = subprocess.run([*SCRIPT, str(tmp_path)], capture_output=True, text=True)
+    assert "h200: repeats for an interval of ±1%, from the spread over 8" in done.stdout, done.stderr

@@ -9,6 +9,7 @@ import yaml
 
 from kernelbench import compilation, jobs, prior
 from kernelbench.errors import InputError
+from kernelbench.study import RECORDED
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "paper" / "published.yaml"
@@ -290,7 +291,9 @@ def test_what_jobs_say_of_their_compilation():
 
 def test_what_is_answered_of_graphs_and_their_breaks_is_so_in_every_recorded_compilation():
     """Two answers say it in words: one graph with fullgraph=True, and no break in any program."""
-    found = [json.loads(path.read_text()) for path in (ROOT / "results" / "recorded").glob("*/summary.json")]
-    compiled = [row for each in found for row in each["compilation"] if "graph_breaks" in row]
+    tables = [pd.read_parquet(path) for path in RECORDED.glob("*/jobs.parquet")]
+    rows = [[*table[compilation.KEY].drop_duplicates().itertuples(index=False, name=None)] for table in tables]
+    found = [row for table, own in zip(tables, rows, strict=True) for row in compilation.about(table, own)]
+    compiled = [row for row in found if "graph_breaks" in row]
     assert {row["graph_breaks"] for row in compiled} == {0}
     assert {row["graphs"] for row in compiled if row["mode"] == "compile-fullgraph"} == {1}

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 from checkout import ROOT, TINY, Checkout, wait_for
+from recorded import rebuilt
 from records import CONFIG, TIMES, tables, write_records
 from scale import template
 
@@ -140,16 +140,13 @@ def test_a_claim_about_nothing_that_a_study_measured_is_refused():
     claim = verify.named(CLAIMS, "softmax-narrow")
     line = r"verify\.claim: softmax-narrow is about nothing that {} measured; allowed: a claim with a row"
     for name, told in (("h200", True), ("cpu-amd-epyc-modes", False)):
-        document = json.loads((RECORDED / name / "summary.json").read_text(encoding="utf-8"))
         with contextlib.nullcontext() if told else pytest.raises(InputError, match=line.format(name)):
-            verify.require_told(claim, name, document)
+            verify.require_told(claim, name, rebuilt(name))
 
 
 def test_what_is_judged_by_another_study_that_has_other_operations_is_open():
-    own, other = (
-        json.loads((RECORDED / name / "summary.json").read_text(encoding="utf-8")) for name in ("h200", "h200-modes")
-    )
-    assert {told[3] for told in verify.judge(CLAIMS, own, other)} == {"cannot tell"}
+    judged = verify.judge(CLAIMS, rebuilt("h200"), rebuilt("h200-modes"))
+    assert {told[3] for told in judged} == {"cannot tell"}
 
 
 @pytest.mark.parametrize(

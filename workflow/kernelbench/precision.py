@@ -5,9 +5,7 @@ compilation and the checks of two jobs; a sample next to nothing. More samples h
 repeats is that of their medians.
 """
 
-import json
 import math
-from pathlib import Path
 from statistics import median_high
 
 import numpy as np
@@ -39,15 +37,14 @@ def repeats_needed(spread: float, half_width: float = HALF_WIDTH) -> float:
     return int(enough[0]) if len(enough) else math.inf
 
 
-def table(directory: Path) -> pd.DataFrame:
-    """Return for each speedup of the study in `directory` what ±1 % costs.
+def table(document: dict, jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return for each speedup of the study whose summary.json is `document` what ±1 % costs.
 
-    Reads summary.json and jobs.parquet. Columns: op, dtype, size, mode, baseline, metric, n, half_width
-    (relative), repeats (for ±1 %; infinity for more than MOST_REPEATS), minutes (of a GPU, both arms; then of
-    MOST_REPEATS), from_samples (the share of the variance that more samples would lower), spend ("repeats", "samples",
-    or "enough"). Raises InputError where no speedup has two repeats.
+    jobs: its jobs.parquet. Columns: op, dtype, size, mode, baseline, metric, n, half_width (relative), repeats (for
+    ±1 %; infinity for more than MOST_REPEATS), minutes (of a GPU, both arms; then of MOST_REPEATS), from_samples (the
+    share of the variance that more samples would lower), spend ("repeats", "samples", or "enough"). Raises InputError
+    where no speedup has two repeats.
     """
-    document = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     # Their columns are named, as neither has any where nothing was measured or compared.
     drawn = pd.DataFrame(document["spread"], columns=[*KEY, "drawn"]).set_index(KEY).drawn
     speedups = pd.DataFrame(document["speedups"], columns=[*KEY, "baseline", "n", "ci_low", "ci_high"])
@@ -55,13 +52,13 @@ def table(directory: Path) -> pd.DataFrame:
     speedups = speedups[timed & (speedups["size"] != ALL) & (speedups.n > 1)].reset_index(drop=True)
     if speedups.empty:
         raise InputError(
-            f"{directory}: no speedup has two repeats, and one alone has no spread; "
+            f"{document['study']['machine']}: no speedup has two repeats, and one alone has no spread; "
             "allowed: a study that has measured two modes of a cell in two repeats or more"
         )
     half = np.log(speedups.ci_high / speedups.ci_low) / 2
     spread = half * np.sqrt(speedups.n) / t_quantile(speedups.n - 1)
     repeats = pd.Series([repeats_needed(s) for s in spread], speedups.index)
-    seconds = pd.read_parquet(directory / "jobs.parquet").groupby([*CELL, "mode"])["seconds.wall"].median()
+    seconds = jobs.groupby([*CELL, "mode"])["seconds.wall"].median()
     arms = [speedups.assign(mode=speedups[arm]) for arm in ("mode", "baseline")]
     cost = sum(arm[[*CELL, "mode"]].merge(seconds.reset_index(), "left")["seconds.wall"] for arm in arms)
     of_samples = sum(arm[KEY].merge(drawn.reset_index(), "left").drawn ** 2 for arm in arms)
@@ -76,14 +73,12 @@ def table(directory: Path) -> pd.DataFrame:
     )
 
 
-def report(directory: Path) -> list[Table | str]:
-    """Return what to print of `table`, over the first baseline, by metric and mode.
+def report(study: dict, found: pd.DataFrame) -> list[Table | str]:
+    """Return what to print of `found`, the `table` of a study, over the first baseline, by metric and mode.
 
     enough: the cells that have as many repeats as they need; then the (upper) median and the most that one needs, what
     all cells would cost, each with its own number, and what most of those that lack repeats should spend on.
     """
-    study = json.loads((directory / "summary.json").read_text(encoding="utf-8"))["study"]
-    found = table(directory)
     first = found.baseline == study["baselines"][0]
     more, found = (~first).sum(), found[first]
     overview = Table(box=None, pad_edge=False)

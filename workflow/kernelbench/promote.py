@@ -12,7 +12,7 @@ from kernelbench.errors import InputError
 from kernelbench.gate import Gate
 from kernelbench.harness.provenance import ROOT, SOURCES, sources_digest
 
-# What a recorded study keeps; samples, jobs, study and environment rebuild all the rest.
+# What every recorded study keeps; samples, jobs, study and environment rebuild all the rest.
 FILES = (
     "samples.parquet",
     "jobs.parquet",
@@ -20,49 +20,53 @@ FILES = (
     "environment.json",
     "summary.csv",
     "speedups.csv",
-    "summary.json",
 )
 
 
 def promote(results: Path, recorded: Path) -> str:
-    """Copy the study in `results` to `recorded` and return the commit whose sources measured it.
+    """Make `recorded` the study in `results` and return the commit whose sources measured it.
 
-    Raises InputError where a file is missing, records come from different sources, or no commit has these sources.
+    Raises InputError where a file is missing or of another run, jobs are missing or went wrong, records come from
+    different sources, or no commit has these sources.
     """
     if not results.is_dir():
         raise InputError(f"{results}: no such directory; allowed: results/<machine>")
     if results.resolve() == recorded.resolve():
         raise InputError(f"{results}: is the recorded study itself; allowed: results/<machine>")
-    missing = [name for name in FILES if not (results / name).is_file()]
+    missing = [name for name in (*FILES, "summary.json") if not (results / name).is_file()]
     if missing:
         raise InputError(f"{results}: {', '.join(missing)} missing; run snakemake to the end first")
     environment = json.loads((results / "environment.json").read_text(encoding="utf-8"))
     if len(environment["sources"]) != 1:
         raise InputError(f"{results}: measured by different sources: {', '.join(environment['sources'])}")
     commit = commit_of(environment["sources"][0])
-    _require_whole(results, environment)
+    study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
+    _require_whole(results, study, environment)
     statuses = pd.read_parquet(results / "jobs.parquet", columns=["status"]).status
     bad = statuses[statuses.isin(["incorrect", "crashed"])]
     if len(bad):
         raise InputError(f"{results}: {len(bad)} jobs are incorrect or crashed; a recorded study has none")
-    recorded.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(recorded, ignore_errors=True)  # Nothing that was made of other data stays.
+    recorded.mkdir(parents=True)
     for name in FILES:
         shutil.copyfile(results / name, recorded / name)
-    for name in ("environment.json", "summary.json"):
-        _add_commit(recorded / name, commit)
-    # Those of other data do not stay; a machine that only measures (no pandoc, no typst) has none of its own.
-    shutil.rmtree(recorded / "figures", ignore_errors=True)
-    (recorded / "paper.pdf").unlink(missing_ok=True)
+    text = json.dumps({**environment, "commit": commit}, indent=1) + "\n"
+    (recorded / "environment.json").write_text(text, encoding="utf-8")
+    if "study" not in study:  # One with a name is told in the paper of the default one.
+        _copy_shown(results, recorded)
+    return commit
+
+
+def _copy_shown(results: Path, recorded: Path) -> None:
+    """Copy what a reader opens; a machine that only measures (no pandoc, no typst) has none of it."""
     if (results / "figures").is_dir():
         shutil.copytree(results / "figures", recorded / "figures")
     if (results / "paper.pdf").is_file():
         shutil.copyfile(results / "paper.pdf", recorded / "paper.pdf")
-    return commit
 
 
-def _require_whole(results: Path, environment: dict) -> None:
+def _require_whole(results: Path, study: dict, environment: dict) -> None:
     """Raise InputError where the tables are not those of the study that is beside them, or lack jobs of it."""
-    study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
     document = json.loads((results / "summary.json").read_text(encoding="utf-8"))
     if document["study"] != study or document["environment"] != environment:
         raise InputError(
@@ -70,13 +74,6 @@ def _require_whole(results: Path, environment: dict) -> None:
         )
     for defect in Gate(results).missing():
         raise InputError(f"{results}: {defect}")
-
-
-def _add_commit(path: Path, commit: str) -> None:
-    """Write the commit into environment.json, or into the environment that summary.json repeats."""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    document.get("environment", document)["commit"] = commit
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def commit_of(digest: str) -> str:

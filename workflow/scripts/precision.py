@@ -1,27 +1,34 @@
 """Print how many repeats narrow intervals need, what they cost, and where to spend the time; measures nothing."""
 
 import argparse
+import json
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from kernelbench.errors import InputError, run
 from kernelbench.precision import report, table
+from kernelbench.summarize import summarize
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, nargs="+", required=True, help="the first of these that has tables")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="studies; the first that is there is told")
     parser.add_argument("--output", type=Path, help="every cell, mode and metric as CSV")
     arguments = parser.parse_args()
-    there = [directory for directory in arguments.data if (directory / "summary.json").is_file()]
+    there = [directory for directory in arguments.data if (directory / "jobs.parquet").is_file()]
     if not there:
         raise InputError(f"{arguments.data[0]}: nothing measured here, and no recorded study; run snakemake first")
+    written = there[0] / "summary.json"
+    # A recorded study has none. Where one is measured, its study.yaml may already be that of the next run.
+    document = json.loads(written.read_text(encoding="utf-8")) if written.is_file() else summarize(there[0])[2]
+    found = table(document, pd.read_parquet(there[0] / "jobs.parquet"))
     console = Console(highlight=False, markup=False)
-    for piece in report(there[0]):
+    for piece in report(document["study"], found):
         console.print(piece, soft_wrap=True)
     if arguments.output:
-        table(there[0]).to_csv(arguments.output, index=False, float_format="%.4g", lineterminator="\n")
+        found.to_csv(arguments.output, index=False, float_format="%.4g", lineterminator="\n")
 
 
 if __name__ == "__main__":

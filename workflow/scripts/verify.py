@@ -13,7 +13,7 @@ from rich.console import Console
 from kernelbench import claims, start
 from kernelbench.errors import InputError, run
 from kernelbench.study import RECORDED
-from kernelbench.summarize import Data, write_csv
+from kernelbench.summarize import Data, summarize, write_csv
 from kernelbench.verify import choose, compare, judge, named, preview, report, require_same, require_told
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     recorded = RECORDED / wanted["study"]
     study = yaml.safe_load((recorded / "study.yaml").read_text(encoding="utf-8"))
     label = require_same(study, json.loads((recorded / "environment.json").read_text(encoding="utf-8")))
-    document = json.loads((recorded / "summary.json").read_text(encoding="utf-8"))
+    document = summarize(recorded)[2]
     known = claims.load(arguments.claims)
     rule = None
     if "claim" in wanted:
