@@ -74,6 +74,7 @@ def test_before_the_first_job_the_recorded_study_says_how_long(study, tmp_path, 
     assert "triton 0 2 0.0 s 0 s unsupported on cpu" in lines
     assert "Times measured on h200; yours may differ." in lines
     assert any(line.startswith("time: 1 min; started now, measured by") for line in lines)  # 12 + 20 + 20 + 20
+    assert any(line.endswith("; a repeat takes 36 s") for line in lines)
     assert "disk: 0.2 MB for records and logs, 16 kB a job typically" in lines
 
 

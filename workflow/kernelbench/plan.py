@@ -161,7 +161,11 @@ def _time(left: dict[Job, tuple[float, str]], gpus: int) -> str:
     if math.isnan(total):
         return "time: unknown until jobs of this machine are measured"
     shared = f", {duration(longest)} on {gpus} GPUs" if gpus > 1 else ""
-    return f"time: {duration(total)}{shared}; started now, measured by {clock(longest)}"
+    each = Counter()
+    for job, (seconds, _) in left.items():
+        each[job.repeat] += seconds
+    repeat = f"; a repeat takes {duration(max(each.values()))}" if len(each) > 1 else ""
+    return f"time: {duration(total)}{shared}; started now, measured by {clock(longest)}{repeat}"
 
 
 def _disk(there: list[Path], root: Path, left: int) -> str:
