@@ -284,6 +284,10 @@ def test_what_jobs_say_of_their_compilation():
     (found,) = compilation.about(pd.DataFrame(jobs), rows)
     unsure = [job | {"profile.checked": False} for job in jobs]
     assert "launched" not in compilation.about(pd.DataFrame(unsure), rows)[0]
+    assert not {"launches", "busy"} & set(found), "older records do not say"
+    counted = [job | {"profile.launches": 2.0, "compile.workers": 8.0} for job in jobs]
+    (counted,) = compilation.about(pd.DataFrame(counted), rows)
+    assert (counted["launches"], counted["busy"], counted["workers"]) == (2.0, 2.0, 8)
     assert (found["graphs"], found["kernels"], found["launched"]) == (1, 1, 3.0)
     assert (found["hits"], found["misses"], found["seconds"]) == (0, 1, {"dynamo": 2.0})
     assert found["series"] == [point | {"first_call": 2.0}]

@@ -254,6 +254,41 @@ def test_a_short_device_time_is_marked(study, tmp_path):
     assert found.reason == "below 10 times the timer's floor of 2.5 µs"
 
 
+def test_a_device_time_with_the_host_in_it_says_so(study, tmp_path):
+    def uncover(job, entry):
+        flags = ["uncovered"] * (3 if job.mode == "eager" else 2) + [""] * 3
+        entry["samples"]["device"] = entry["samples"]["device"] | {"flags": flags[:5]}
+
+    write_records(study, tmp_path, uncover)
+    summary, _, _ = tables(study, tmp_path)
+    reasons = summary[(summary.op == "softmax") & (summary.metric == "device")].set_index("mode").reason
+    assert reasons["eager"].str.contains("uncovered in 60%").all()
+    assert not reasons["compile"].str.contains("uncovered").any()
+
+
+def test_first_calls_compare_only_where_as_many_processes_compiled(monkeypatch, tmp_path):
+    small = small_study(monkeypatch)
+    modes = {mode: small.config["modes"][mode] for mode in ("eager", "compile")}
+    arm = {"runner": "compile", "workers": 1, "diagnoses": "compile"}
+    own = {"baselines": ["eager", "compile"], "recorded": [], "repeats": 3}
+    modes |= {"triton": {"runner": "compile", "workers": 8}, "compile-arm": arm}
+    study = Study({**small.config, **own, "modes": modes})
+
+    def compiled(job, entry):
+        if job.mode != "eager":
+            entry["compile"] = {"graphs": 1, **({"workers": 8} if job.mode == "triton" else {})}
+
+    write_records(study, tmp_path, compiled)
+    _, speedups, _ = tables(study, tmp_path)
+    cell = {"op": "softmax", "size": "512", "metric": "first_call"}
+    refused = row(speedups, **cell, mode="triton", baseline="compile")
+    assert (refused.n, refused.status) == (0, "unsupported")
+    assert refused.reason == "compiled in 8 processes, compile in 1"
+    assert row(speedups, **cell, mode="triton", baseline="eager").n == 3
+    assert row(speedups, **cell, mode="compile-arm", baseline="compile").n == 3
+    assert row(speedups, **(cell | {"metric": "latency"}), mode="triton", baseline="compile").n == 3
+
+
 def test_where_the_control_strays_nothing_is_equivalent(study, tmp_path):
     def stray(job, entry):
         if job.mode == "eager-control":
@@ -285,6 +320,21 @@ def test_records_of_different_machines_are_never_mixed(study, tmp_path, part, na
 
     write_records(study, tmp_path, change)
     with pytest.raises(InputError, match=message):
+        collect(study, tmp_path)
+
+
+def test_records_of_different_packages_are_never_mixed_and_not_each_mode_needs_one(study, tmp_path):
+    versions = {"compile": "1"}
+
+    def change(job, entry):
+        if job.mode in versions:
+            entry["library"] = {"transformers": versions[job.mode]}
+
+    write_records(study, tmp_path, change)
+    collect(study, tmp_path)
+    versions["triton"] = "2"
+    write_records(study, tmp_path, change)
+    with pytest.raises(InputError, match="records of different transformers cannot be mixed"):
         collect(study, tmp_path)
 
 

@@ -8,6 +8,7 @@
 | `autotune` | it differs with the same kernels, and so do repeats of other generated code |
 | `host` | a call waits for the host: its time differs that way, and by more than the device's or by all of it |
 | `compilation` | of the first call: a mode that compiles |
+| `graph capture` | of the first call: eager's calls are captured into a CUDA graph |
 | `graph pool` | of the memory: that of a CUDA graph is kept |
 
 Of a runtime off PyTorch's stream, which has a timer of neither, what its kernels do not take is the host's.
@@ -141,7 +142,10 @@ class Causes:
     def _first_call(self, baseline: tuple, mode: tuple) -> Cause:
         entries = self.data.study["modes"]
         times = f"first call {self._times(baseline, mode, 'first_call', 's')}"
-        if any(entries[arm[-1]]["runner"] != "eager" for arm in (baseline, mode)):
+        runners = {entries[arm[-1]]["runner"] for arm in (baseline, mode)} - {"eager"}
+        if runners == {"cuda_graph"}:
+            return Cause("graph capture", times)
+        if runners:
             return Cause("compilation", times)
         return Cause(UNEXPLAINED, times)
 

@@ -62,7 +62,9 @@ def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, di
         if "process" in entry:  # The number of an exit, the name of a signal: one column holds both.
             jobs[-1]["process.code"] = str(entry["process"]["code"])
         jobs[-1]["settled"] = entry.get("warm_up", {}).get("settled")
-        entries.append((path, {name: entry[name] for name in ("repeat", "status", "environment")}))
+        # The packages that a mode or a model brings along are software as well.
+        environment = entry["environment"] | {"library": entry.get("library")}
+        entries.append((path, {"repeat": entry["repeat"], "status": entry["status"], "environment": environment}))
     _refuse_mixture(entries)
     jobs = pd.DataFrame(jobs)
     return series.table(jobs[KEY]), _ranked(jobs), _environment(entries, jobs)
@@ -146,11 +148,13 @@ def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
     """Raise InputError where records differ in hardware or software, or one repeat has two GPUs."""
     # Jobs that a mode refused before it imported torch know no CUDA version.
     measured = [(path, entry) for path, entry in entries if entry["status"] != "unsupported"]
-    for where, name in SAME:
+    packages = {name for _, entry in measured for name in entry["environment"]["library"] or ()}
+    for where, name in (*SAME, *((("library", name), name) for name in sorted(packages))):
         values = {}
         for path, entry in measured:
             value = _dig(entry, where)
-            if value is not None or entry["status"] == "ok":  # A process that died early knows no CUDA version.
+            # A process that died early knows no CUDA version, and not each job needs a package.
+            if value is not None or (entry["status"] == "ok" and where[0] != "library"):
                 values.setdefault(value, path)
         if len(values) > 1:
             found = "; ".join(f"{value} in {path}" for value, path in values.items())

@@ -8,7 +8,7 @@ import json
 import pandas as pd
 
 KEY = ["op", "dtype", "size", "mode"]
-COUNTS = ("graphs", "graph_breaks", "recompiles", "nodes", "kernels", "tuning_threads")
+COUNTS = ("graphs", "graph_breaks", "recompiles", "nodes", "kernels", "workers", "tuning_threads")
 # Torch's names of the phases of a compilation, from the outer to the inner ones; each contains the next.
 PHASES = {
     "dynamo": "_compile.compile_inner",
@@ -24,7 +24,8 @@ def about(jobs: pd.DataFrame, rows: list[tuple]) -> list[dict]:
     """Return for each of the rows (op, dtype, size, mode) that ran these and what its jobs say of the following.
 
     The COUNTS; hits, misses: of the compile caches; skips: how often a CUDA graph was to be recorded and was not,
-    unless never; seconds: by PHASES; launched: kernels of one call, as profiled;
+    unless never; seconds: by PHASES; launched, launches, busy: of one call, as profiled, the number of kernels, that of
+    the host's launches (a CUDA graph is one) and what the kernels took together (µs);
     series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other.
     """
     ran = dict(list(jobs[jobs.status == "ok"].sort_values("repeat", kind="stable").groupby(KEY)))
@@ -68,7 +69,13 @@ def _launched(jobs: pd.DataFrame) -> dict:
         return {}
     checked = jobs.loc[jobs["profile.checked"].eq(True), ["profile.kernels"]]
     profiles = _texts(checked, "profile.kernels")
-    return {"launched": sum(kernel["count"] for kernel in profiles[0])} if profiles else {}
+    if not profiles:
+        return {}
+    found = {"launched": sum(kernel["count"] for kernel in profiles[0])}
+    launches = jobs.get("profile.launches", pd.Series(dtype=float)).dropna()
+    if len(launches):
+        found |= {"launches": float(launches.iloc[0]), "busy": sum(kernel["time"] for kernel in profiles[0])}
+    return found
 
 
 def _series(jobs: pd.DataFrame) -> dict:

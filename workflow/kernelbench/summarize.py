@@ -33,6 +33,7 @@ from kernelbench.words import (
     LESS_FLOOR,
     MEASURED,
     PEAKS_NOTE,
+    UNCOVERED_NOTE,
     UNEXPLAINED,
 )
 
@@ -74,6 +75,7 @@ class Data:
         medians = samples.groupby([*key, "repeat"], observed=True)["value"].median()
         logs = np.log(medians.where(medians > 0))
         self.within = self._within(samples, [*key, "repeat"])
+        self.uncovered = _uncovered(samples[samples.timer == "device"], key)
         self.drift = _drift(samples[samples.timer.isin(DRIFTING)], [*key, "repeat"])
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
         cells = cells_of(self.study)
@@ -83,6 +85,7 @@ class Data:
         self.work = self.jobs.dropna(subset=["work.flops"]).groupby(["op", "dtype", "size"]).first()
         by_mode = self.jobs.groupby(["op", "dtype", "size", "mode"])
         self.status = {row: self._status(group) for row, group in by_mode}
+        self.workers = _workers(by_mode)
         self.floors = by_mode["floors.empty_kernel"].median() if "floors.empty_kernel" in self.jobs else {}
         # What many tables ask for, as it is made: which logs are all finite, and log speedups.
         self.finite = {}
@@ -148,6 +151,20 @@ class Data:
             pairs = None if own is None or other is None else (other - own).dropna()
             self.pairs[key] = None if pairs is None or pairs.empty else pairs
         return self.pairs[key]
+
+
+def _workers(by_mode) -> dict[tuple, float]:
+    """Return by (op, dtype, size, mode), of those that compile, in how many processes."""
+    if "compile.graphs" not in by_mode.obj:
+        return {}
+    graphs = by_mode["compile.graphs"].first().dropna()
+    known = by_mode["compile.workers"].first() if "compile.workers" in by_mode.obj else graphs.map(lambda _: None)
+    return known.reindex(graphs.index).fillna(1).to_dict()  # Older records do not say: it was one.
+
+
+def _uncovered(samples: pd.DataFrame, key: list[str]) -> dict[tuple, float]:
+    """Return by `key` the share of the samples in which the delay did not hide the host's work."""
+    return samples["flag"].eq("uncovered").groupby([samples[name] for name in key], observed=True).mean().to_dict()
 
 
 def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
@@ -300,7 +317,8 @@ def _summary_rows(data: Data, ceilings: dict):
         for metric in data.metrics:
             status, reason = data.status_of(row, metric)
             values = data.values(row, metric)
-            notes = [reason or _floor_note(data, row, metric), "" if values is None else _peaks_note(values)]
+            notes = [reason or _floor_note(data, row, metric) or _uncovered_note(data, row, metric)]
+            notes.append("" if values is None else _peaks_note(values))
             note = "; ".join(filter(None, notes))
             yield _summary_row(row, metric, MEASURED[metric], values, status, note)
         values = data.values(row, data.device_metric)
@@ -342,6 +360,12 @@ def _floor_note(data: Data, row: tuple, metric: str) -> str:
     floor = data.floors[row]
     below = np.exp(data.values(row, metric).mean()) < FLOOR_FACTOR * floor
     return f"below {FLOOR_FACTOR} times the timer's floor of {floor:.3g} µs" if below else ""
+
+
+def _uncovered_note(data: Data, row: tuple, metric: str) -> str:
+    """Return a note where the host's work shows in a device time: no delay hides more launches than the queue holds."""
+    share = data.uncovered.get((*row, metric), 0)
+    return f"{UNCOVERED_NOTE} in {share:.0%} of the samples: the host's time is in it" if share >= 0.5 else ""
 
 
 def _peaks_note(logs: pd.Series) -> str:
@@ -492,7 +516,22 @@ def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
     other, why = data.status_of((*row[:3], baseline), metric)
     if STATUSES.index(other) > STATUSES.index(status):
         status, reason = other, f"{baseline}: {why}"
-    return _row(data, row, baseline, metric, data.pairs_of(row, baseline, metric), status, reason)
+    pairs = data.pairs_of(row, baseline, metric)
+    if metric == "first_call" and (unlike := _unlike_workers(data, row, baseline)):
+        pairs, status, reason = None, "unsupported", unlike
+    return _row(data, row, baseline, metric, pairs, status, reason)
+
+
+def _unlike_workers(data: Data, row: tuple, baseline: str) -> str:
+    """Return why first calls do not compare, empty where they do: both compile, and not in as many processes.
+
+    A diagnostic arm is there to show what that does.
+    """
+    *cell, mode = row
+    own, other = (data.workers.get((*cell, arm)) for arm in (mode, baseline))
+    if own == other or None in (own, other) or diagnosed(data.study, mode):
+        return ""
+    return f"compiled in {own:g} processes, {baseline} in {other:g}"
 
 
 def _all_rows(data: Data, baseline: str, metric: str):

@@ -2,7 +2,7 @@
 
 # The metrics that speedups exist for, with the unit of their samples.
 MEASURED = {
-    **dict.fromkeys(("device", "latency", "event", "host", "throughput", "graph"), "µs"),
+    **dict.fromkeys(("device", "latency", "event", "do_bench", "host", "throughput", "graph"), "µs"),
     "first_call": "s",
     "peak_memory": "MiB",
 }
@@ -16,6 +16,7 @@ ALL = "all"
 PEAKS_NOTE, FAR_NOTE = "two peaks", "far off"
 EXACT_NOTE = "the exact interval disagrees"
 LACKING_NOTE = "not measured at"
+UNCOVERED_NOTE = "uncovered"
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
 # Causes: the same kernels at another clock, and none that was found.

@@ -7,8 +7,8 @@ from kernelbench.figures.style import COLOURS, GREY, MARKERS, NARROW, WIDE
 
 # All timers of a call, in the order of how much of the host is in them.
 TIMERS = {
-    "graph": "graph", "device": "device", "throughput": "throughput", "event": "CUDA events", "latency": "latency",
-    "host": "host",
+    "graph": "graph", "device": "device", "throughput": "throughput", "event": "CUDA events",
+    "do_bench": "do_bench", "latency": "latency", "host": "host",
 }  # fmt: skip
 # What a trace shows.
 TRACED = {"call": "time of a call\n(of the first)", "sm_clock": "SM clock\n(MHz)", "power": "power\n(W)"}
