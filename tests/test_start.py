@@ -107,7 +107,7 @@ def test_a_parent_starts_no_thread(run):
     _, entries, parents = run
     for repeat in (0, 1):
         threads = parents[parent_of(entries, repeat)]["threads"]
-        assert len([name for name in threads if not name.startswith(parent.NVML_THREAD)]) == 1
+        assert len([name for name in threads if not name.startswith(parent.HARMLESS)]) == 1
 
 
 def test_a_parent_starts_with_the_variables_of_its_jobs(run):

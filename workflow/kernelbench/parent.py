@@ -15,12 +15,14 @@ import signal
 import socket
 import struct
 import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from kernelbench import supervise
-from kernelbench.harness import child, modes, record
+from kernelbench.harness import child, modes, plugins, record, workloads
+from kernelbench.harness.workload import build
 from kernelbench.start import MESSAGE_BYTES, key, open_run
 
 # What a request says.
@@ -29,9 +31,9 @@ REQUEST = ("settings", "place", "cores", "scratch", "key", "timeout")
 # What a job imports besides: the profiler, NVML, and what watches and checks it.
 OTHERS = ("torch.profiler", "pynvml", "psutil", "fastjsonschema")
 
-# Where NVML is asked for the number of GPUs, some drivers keep a thread for it. A fork leaves it behind and is none the
-# worse: it asks NVML anew.
-NVML_THREAD = "cuda"
+# Threads that a fork leaves behind and is none the worse for: some drivers keep one where NVML is asked how many GPUs
+# there are, which the fork asks anew; Arrow's allocator has one that frees memory, and starts another after a fork.
+HARMLESS = ("cuda", "jemalloc")
 
 
 def main() -> None:
@@ -40,8 +42,8 @@ def main() -> None:
     watched = open_run(run)
     os.sched_setaffinity(0, cores)
     supervise.adopt_orphans()
-    _import()
     mine = key(os.environ, cores)
+    _import()
     try:
         while True:
             ready, _, _ = select.select([listener, watched], [], [])
@@ -61,7 +63,23 @@ def _import() -> None:
         if find_spec(module.partition(".")[0]):  # A missing package is the mode's to report.
             import_module(module)
     record.validator()  # Each job would make its own.
-    threads = [name for name in _threads() if not name.startswith(NVML_THREAD)]
+    _settle()
+
+
+def _load_workload(settings: dict) -> None:
+    """Import what a workload needs, which takes seconds for a model of a library; again it takes nothing."""
+    before = len(sys.modules)
+    with suppress(Exception):  # The job finds it, too, and says it in its record.
+        parameters = dict(settings)
+        kind = plugins.load(workloads, "workload", parameters.pop("name"))
+        build(kind, parameters).load()
+    if len(sys.modules) > before:
+        _settle()
+
+
+def _settle() -> None:
+    """Make what was imported ready for a fork; end the parent where an import started a thread."""
+    threads = [name for name in _threads() if not name.startswith(HARMLESS)]
     if len(threads) > 1:
         sys.exit(f"start: warm is not possible, an import started a thread: {threads}; allowed: start: fresh")
     gc.collect()
@@ -91,6 +109,7 @@ def _serve(connection: socket.socket, mine: str, watched: int, listener: socket.
             return False
         stdout, stderr, result, lock = descriptors
         request["starter"] = os.getpid()
+        _load_workload(request["settings"]["workload"])
         pid = os.fork()
         if pid == 0:
             for mine_only in (connection, listener):

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kernelbench import lanes, supervise
 from kernelbench.errors import InputError
-from kernelbench.harness import child, environment
+from kernelbench.harness import child, environment, provenance
 
 MESSAGE_BYTES = 2**16
 # What a run of the workflow leaves in its environment: the process that parents must not outlive.
@@ -96,9 +96,10 @@ def cleared() -> list[str]:
 
 
 def key(variables, cores: list[int]) -> str:
-    """Return what a parent's environment variables and cores must agree in with those of a job that it forks."""
+    """Return what a parent must agree in with a job that it forks: environment variables, cores, what was imported."""
     names = child.variables(_ANY, "")
-    return json.dumps([[variables.get(name) for name in names], cores])
+    sources = provenance.sources_digest(provenance.source_blobs())
+    return json.dumps([[variables.get(name) for name in names], cores, sources])
 
 
 def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:
