@@ -17,7 +17,7 @@ import yaml
 
 from kernelbench import machine
 from kernelbench.errors import InputError
-from kernelbench.harness import accuracy, caches, compiler, core, modes, provenance, record, runner, timers
+from kernelbench.harness import accuracy, caches, compiler, core, modes, package, provenance, record, timers
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.measure import measure
 from kernelbench.harness.program import Program, prepare
@@ -351,16 +351,16 @@ def test_a_library_is_measured_in_the_place_of_the_operation(settings, library):
     assert record.problem(entry) is None
 
 
-@pytest.mark.parametrize(("library", "package"), [("liger", "liger-kernel"), ("quack", "quack-kernels")])
-def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, monkeypatch, library, package):
-    monkeypatch.setattr(runner, "find_spec", lambda name: None)
+@pytest.mark.parametrize(("library", "name"), [("liger", "liger-kernel"), ("quack", "quack-kernels")])
+def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, monkeypatch, library, name):
+    monkeypatch.setattr(package, "find_spec", lambda module: None)
     entry = measure(settings(run={"runner": "library", "library": library}))
-    assert (entry["status"], entry["reason"]) == ("unsupported", f"{package} is not installed; pip install {package}")
+    assert (entry["status"], entry["reason"]) == ("unsupported", f"{name} is not installed; pip install {name}")
 
 
 def test_rows_wider_than_a_library_takes_are_unsupported(settings, monkeypatch):
-    monkeypatch.setattr(runner, "find_spec", lambda name: name)
-    monkeypatch.setattr(runner, "import_module", lambda name: None)
+    monkeypatch.setattr(package, "find_spec", lambda name: name)
+    monkeypatch.setattr(package, "import_module", lambda name: None)
     monkeypatch.setattr(modes.metadata, "version", lambda name: "0")
     entry = measure(settings(size="65537", run={"runner": "library", "library": "liger"}))
     assert (entry["status"], entry["reason"]) == ("unsupported", "liger takes rows of at most 65536 elements")

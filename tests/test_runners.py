@@ -10,7 +10,7 @@ import torch
 from checkout import ROOT, TINY
 
 from kernelbench import machine
-from kernelbench.harness import modes, record, runner
+from kernelbench.harness import modes, package, record
 from kernelbench.harness.measure import measure
 from kernelbench.harness.program import Program
 from kernelbench.harness.runners import onnx
@@ -109,7 +109,7 @@ def test_what_has_no_version_in_jax_says_so(run):
     ],
 )
 def test_a_missing_package_is_unsupported_and_says_what_installs_it(run, monkeypatch, name, reason):
-    monkeypatch.setattr(runner, "find_spec", lambda module: None)
+    monkeypatch.setattr(package, "find_spec", lambda module: None)
     entry = run("mlp", name)
     assert (entry["status"], entry["reason"], entry["samples"]) == ("unsupported", reason, {})
 

@@ -1,4 +1,4 @@
-"""Is the output right? Error against a float64 reference, judged by eager's own error.
+"""Is the output right? Error against a reference in float64, judged by eager's own error.
 
 The criterion: ‖out - ref‖ / ‖ref‖ is at most twice that of eager in the same dtype (four times for another runtime,
 whose products add up in an order of their own) plus one rounding unit of the output, and NaN and infinities stand where
@@ -6,7 +6,7 @@ eager's stand.
 """
 
 import hashlib
-from math import isfinite, nan, sqrt
+from math import isfinite, sqrt
 
 from kernelbench.harness.dtypes import Dtype
 from kernelbench.harness.program import Program
@@ -22,33 +22,40 @@ def seed_of(*parts) -> int:
 
 
 def make_inputs(workload, size: str, dtype: Dtype, device: str, seed: int) -> dict:
-    """Return the input tensors by name, N(0, 1) from `seed`: never zeros, which draw less power and run faster."""
+    """Return the input tensors by name, N(0, 1) from `seed`: never zeros, which draw less power and run faster.
+
+    Integers are drawn evenly below their bound.
+    """
     import torch
 
     generator = torch.Generator(device).manual_seed(seed)
     storage = getattr(torch, dtype.storage)
     drawn = storage if storage.itemsize > 1 else torch.float32  # There are no random numbers in float8.
-    inputs = {
-        name: torch.randn(shape, dtype=drawn, device=device, generator=generator).to(storage)
-        for name, shape in workload.shapes(size, dtype.itemsize).items()
-    }
+    bounds, inputs = workload.bounds(), {}
+    for name, shape in workload.shapes(size, dtype.itemsize).items():
+        if name in bounds:
+            inputs[name] = torch.randint(bounds[name], shape, device=device, generator=generator)
+        else:
+            inputs[name] = torch.randn(shape, dtype=drawn, device=device, generator=generator).to(storage)
     return workload.lay_out(inputs)
 
 
-def _chunks(workload, inputs: dict, output):
-    """Yield (slice of the independent dimensions, inputs of that slice in float64), each a bounded amount of memory."""
-    import torch
+def _chunks(workload, inputs: dict, output, dtype):
+    """Yield (slice of the independent dimensions, inputs of that slice in `dtype`), each a bounded amount of memory."""
+
+    def exact(tensor):
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
     if not workload.split:
-        yield slice(None), {k: t.to(torch.float64) for k, t in inputs.items()}
+        yield slice(None), {k: exact(t) for k, t in inputs.items()}
         return
     length = _folded(workload, output).shape[0]
     per_row = max(1, max(t.numel() for t in inputs.values()) // length)
     step = max(1, min(length, CHUNK_ELEMENTS // per_row // 4))
-    whole = {k: t.to(torch.float64) for k, t in inputs.items() if k not in workload.split}
+    whole = {k: exact(t) for k, t in inputs.items() if k not in workload.split}
     for start in range(0, length, step):
         part = slice(start, start + step)
-        split = {k: _folded(workload, inputs[k])[part].to(torch.float64) for k in workload.split}
+        split = {k: exact(_folded(workload, inputs[k])[part]) for k in workload.split}
         yield part, {k: whole[k] if k in whole else split[k] for k in inputs}
 
 
@@ -58,12 +65,15 @@ def _folded(workload, tensor):
 
 
 def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2) -> dict:
-    """Compare `outputs`, the results of a mode for `inputs`, with the float64 reference; the worst of them stands.
+    """Compare `outputs`, the results of a mode for `inputs`, with the reference; the worst of them stands.
 
     slack: how many times eager's error theirs may be.
 
-    Returns {error, eager_error, limit (all relative, dimensionless), special (NaN and inf as in eager's), ok}.
+    Returns {error, eager_error, limit (all relative, dimensionless), special (NaN and inf as in eager's), ok,
+    reference (its dtype)}.
     """
+    import torch
+
     eager = program.results(program.function, inputs)
     for output, theirs in zip(outputs, eager, strict=True):
         # Under autocast the dtype is that of the last operation: a fused one may have another than its parts.
@@ -71,13 +81,14 @@ def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2) -> d
             found, wanted = (f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in (output, theirs))
             return {"ok": False, "reason": f"output is {found}, eager's is {wanted}"}
     exact, workload = program.exact(), program.workload
+    dtype = getattr(torch, program.reference)
     sums = [_Sums(output) for output in outputs]
-    for part, chunk in _chunks(workload, inputs, outputs[0]):
+    for part, chunk in _chunks(workload, inputs, outputs[0], dtype):
         references = exact.results(exact.function, chunk)
         for found, *tensors, reference in zip(sums, outputs, eager, references, strict=True):
             own, theirs = (_folded(workload, tensor)[part] for tensor in tensors)
             found.add(own, theirs, reference.reshape(own.shape))
-    return worst([found.verdict(slack) for found in sums])
+    return {**worst([found.verdict(slack) for found in sums]), "reference": program.reference}
 
 
 def worst(checks: list[dict]) -> dict:
@@ -114,8 +125,13 @@ class _Sums:
 
     def verdict(self, slack: float) -> dict:
         *off, reference = self.squares
-        error, eager_error = (sqrt(square / reference) if reference else nan for square in off)
+        if not reference:
+            return {"ok": False, "reason": "the reference is zero everywhere: there is nothing to compare with"}
+        error, eager_error = (sqrt(square / reference) for square in off)
         limit = slack * eager_error + self.rounding
+        if limit >= 1:  # Zeros would pass.
+            reason = f"eager's own error is {eager_error:.2g} of the reference: the check would compare noise"
+            return {"ok": False, "error": error, "eager_error": eager_error, "limit": limit, "reason": reason}
         # Written so that a NaN error never passes.
         ok = self.special and error <= limit
         error = error if isfinite(error) else None  # JSON knows no NaN.

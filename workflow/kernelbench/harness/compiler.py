@@ -4,6 +4,8 @@ import os
 
 # How many compile at a time.
 WORKERS = "TORCHINDUCTOR_COMPILE_THREADS"
+# What start_workers was asked for last.
+_workers = 1
 # Phases shorter than this are noise beside a compilation of seconds.
 NOTABLE_SECONDS = 0.01
 
@@ -13,7 +15,7 @@ def observe() -> dict:
 
     Returns {graphs, graph_breaks, recompiles, nodes (of Inductor's graph before fusion), kernels (that it generated),
     inductor and autograd (their counters, cache hits and misses among them), seconds (wall time by phase, from 10 ms
-    on), tuning_threads (that compiled what was tried)}.
+    on), workers (that compiled side by side), tuning_threads (that compiled what was tried)}.
     """
     from torch._dynamo import utils
     from torch._inductor import metrics
@@ -29,8 +31,43 @@ def observe() -> dict:
         "inductor": _numbers(counters["inductor"]),
         "autograd": _numbers(counters["aot_autograd"]),
         "seconds": {name: total for name, total in totals.items() if total >= NOTABLE_SECONDS},
+        "workers": _workers,
         "tuning_threads": int(os.environ.get(WORKERS, 1)),
     }
+
+
+def start_workers(count: int) -> None:
+    """Let Inductor compile in `count` processes, as many as there are cores for, once they are ready; 1: in this one.
+
+    They are forked, and so have imported what they need. First calls compare only at equal numbers: `observe` tells it.
+    """
+    global _workers
+    _workers = min(count, len(os.sched_getaffinity(0)))
+    if _workers > 1:
+        from torch._inductor import config
+        from torch._inductor.async_compile import AsyncCompile
+
+        config.compile_threads, config.worker_start_method = _workers, "fork"
+        AsyncCompile.wait_pool_ready()
+
+
+def end_workers() -> None:
+    """End them: what is compiled from now on is compiled in this process."""
+    if _workers > 1:
+        from torch._inductor import config
+        from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
+
+        shutdown_compile_workers()
+        AsyncCompile.pool().shutdown()
+        AsyncCompile.pool.cache_clear()
+        config.compile_threads = 1
+
+
+def compiling_nothing():
+    """Return a context in which what has to be compiled first raises RuntimeError; what is compiled already runs."""
+    import torch
+
+    return torch.compiler.set_stance("fail_on_recompile")
 
 
 def fallback(cuda_graphs: bool) -> str:

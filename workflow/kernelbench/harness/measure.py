@@ -7,6 +7,7 @@ started, and what is set before torch is imported, is the caller's business.
 import gc
 import random
 import re
+import traceback
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -65,7 +66,7 @@ def first_call(settings: dict) -> None:
     job.prepare()
     program, inputs = job.inputs()
     tensors = tuple(inputs[0].values())
-    program.around(modes.build(program, settings["run"], tensors))(*tensors)
+    modes.build(program, settings["run"], tensors)(*tensors)
     job.runner.synchronizer(settings["device"])()
 
 
@@ -80,7 +81,14 @@ def _failure(error: Exception) -> tuple[str, str]:
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     # Besides torch's own exception: the driver's and the host's, and those that a compilation wraps.
     ran_out = isinstance(error, MemoryError) or re.search(r"OutOfMemory|out of memory|can't allocate memory", reason)
-    return ("oom" if ran_out else "crashed"), reason[:300]
+    return ("oom" if ran_out else "crashed"), f"{reason[:300]}{_place(error)}"
+
+
+def _place(error: Exception) -> str:
+    """Return where in a workload `error` came up, empty where in none: that is the file that its author can mend."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).parent == Path(*workloads.__path__)]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno}, in {own[-1].name})" if own else ""
 
 
 def _blank(settings: dict, place: int | None) -> dict:
@@ -114,9 +122,10 @@ class _Job:
         self.settings, self.publish = settings, publish
         self.on_gpu = settings["device"] == "cuda"
         self.runner = modes.runner_of(settings["run"])
+        self.options = modes.options_of(settings["run"])
         # What is not on PyTorch's stream has neither its events nor its allocator.
         self.on_stream = self.on_gpu and self.runner.on_stream
-        self.compiles = self.runner.compiles(modes.options_of(settings["run"]))
+        self.compiles = self.runner.compiles(self.options)
         self.record = _blank(settings, place)
 
     @contextmanager
@@ -142,7 +151,7 @@ class _Job:
         """Return (status, reason) of a job that ran to its end: whether it is right, and did what its mode asks."""
         if not self.record["accuracy"]["ok"]:
             return "incorrect", self.record["accuracy"].get("reason", "")
-        graphs = self.on_gpu and self.runner.uses_cuda_graphs(modes.options_of(self.settings["run"]))
+        graphs = self.on_gpu and self.runner.uses_cuda_graphs(self.options)
         fell_back = compiler.fallback(graphs) if self.compiles else ""
         if graphs and not fell_back and not self.record["memory"]["graph_pools"]:
             fell_back = "torch.compile recorded no CUDA graph"
@@ -167,12 +176,16 @@ class _Job:
         if "cache" in mode:
             with self.phase("fill"):
                 self.fill(program, tensors)
+        with self.phase("workers"):
+            self.runner.start_workers(self.options)
         with self.phase("first_call"):
             before = perf_counter()
-            function = modes.build(program, mode, tensors)
+            step = modes.build(program, mode, tensors)
             converted = perf_counter() - before if self.runner.converts else 0
-            call = partial(program.around(function), *tensors)
+            call = partial(step, *tensors)
             record["samples"]["first_call"] = _samples("s", [converted + timers.wall(call, synchronize)])
+        with self.phase("workers"):
+            self.runner.end_workers()
         if mode.get("skip_guards"):
             modes.skip_guards()
         if self.on_stream:
@@ -180,19 +193,19 @@ class _Job:
                 record["memory"] = _memory(call, synchronize, held)
                 record["samples"]["peak_memory"] = _samples("MiB", [record["memory"]["peak"] / MIB])
         with self.phase("checks"):
-            checks = [self.check(program, function, given) for given in inputs]
+            checks = [self.check(program, step, given) for given in inputs]
         if all(check["ok"] for check in checks):
             # On a CPU the cores are what is measured.
             with Core() if self.on_gpu else nullcontext() as core:
                 self.warm_up(call, synchronize, sampling, core)
                 self.time(call, synchronize, sampling, core)
             with self.phase("checks"):
-                checks += [self.check(program, function, given) for given in inputs]
+                checks += [self.check(program, step, given) for given in inputs]
         if self.compiles:
             record["compile"] = compiler.observe()
         if "series" in mode and all(check["ok"] for check in checks):
             with self.phase("series"):
-                checks += self.series(program, function, synchronize)
+                checks += self.series(program, step, synchronize)
         record["accuracy"] = _judge(checks)
         if mode["runner"] != "eager":
             record["generated_code"] = caches.generated_code(root)
@@ -205,27 +218,30 @@ class _Job:
         if self.settings["run"]["cache"] == "second-process":
             fill.by_another_process(self.settings)
             return
-        program.around(modes.build(program, self.settings["run"], tensors))(*tensors)
+        modes.build(program, self.settings["run"], tensors)(*tensors)
         compiler.forget()
 
-    def series(self, program: Program, function: Callable, synchronize: Callable) -> list[dict]:
+    def series(self, program: Program, step: Callable, synchronize: Callable) -> list[dict]:
         """Call at other sizes, one after the other; record what each took and compiled, and return the checks."""
         checks, found = [], self.record.setdefault("series", [])
         dtype, device, seed = DTYPES[self.settings["dtype"]], self.settings["device"], self.record["seeds"][0]
         for size in self.settings["run"]["series"]:
             given = accuracy.make_inputs(program.workload, size, dtype, device, seed)
-            call = partial(program.around(function), *given.values())
+            call = partial(step, *given.values())
             times = [timers.wall(call, synchronize) for _ in range(1 + SERIES_CALLS)]
             seen = compiler.observe() if self.compiles else {"graphs": 0, "recompiles": 0}
             counts = {name: seen[name] for name in ("graphs", "recompiles")}
             found.append({"size": size, "first_call": times[0], "latency": median(times[1:]) * 1e6, **counts})
-            checks.append(self.check(program, function, given))
+            checks.append(self.check(program, step, given))
         return checks
 
     def prepare(self) -> None:
         """Import what the mode needs and open the device, so that neither is in the first call."""
         with self.phase("imports"):
-            versions = modes.load(self.settings["run"], self.settings["device"])
+            parameters = dict(self.settings["workload"])
+            kind = plugins.load(workloads, "workload", parameters.pop("name"))
+            self.workload = build_workload(kind, parameters)
+            versions = modes.load(self.settings["run"], self.workload, self.settings["device"])
             if versions:
                 self.record["library"] = versions
         import torch
@@ -246,9 +262,7 @@ class _Job:
 
     def inputs(self) -> tuple[Program, list[dict]]:
         """Make weights, and the inputs of both seeds, and record what they are; the same for all modes of a repeat."""
-        settings, record = self.settings, self.record
-        parameters = dict(settings["workload"])
-        workload = build_workload(plugins.load(workloads, "workload", parameters.pop("name")), parameters)
+        settings, record, workload = self.settings, self.record, self.workload
         dtype, size, device = DTYPES[settings["dtype"]], settings["size"], settings["device"]
         cell = (settings["seed"], settings["op"], settings["dtype"], size, settings["repeat"])
         record["seeds"] = [accuracy.seed_of(*cell, index) for index in range(2)]
@@ -265,10 +279,10 @@ class _Job:
         }
         return program, inputs
 
-    def check(self, program: Program, function: Callable, inputs: dict) -> dict:
-        """Compare what `function` makes of the inputs with the reference."""
-        outputs = program.results(lambda *given: self.runner.tensor(function(*given)), inputs)
-        return accuracy.check(program, inputs, outputs, self.runner.slack(modes.options_of(self.settings["run"])))
+    def check(self, program: Program, step: Callable, inputs: dict) -> dict:
+        """Compare what `step` makes of the inputs with the reference."""
+        outputs = program.outcome(lambda *given: self.runner.tensor(step(*given)), inputs)
+        return accuracy.check(program, inputs, outputs, self.runner.slack(self.options))
 
     def warm_up(self, call: Callable, synchronize: Callable, sampling: dict, core: Core | None) -> None:
         """Call until the times agree."""
@@ -291,6 +305,9 @@ class _Job:
                 series |= timers.in_turns(chosen, lambda: (call(), synchronize()), sampling, core)
                 if self.on_gpu:
                     record.setdefault("clocks", {})[name] = provenance.gpu_load().get("sm_clock")
+            if self.on_stream and sampling.get("do_bench"):
+                values = timers.do_bench(call)
+                series["do_bench"] = values, [""] * len(values)
             for metric, (values, flags) in series.items():
                 record["samples"][metric] = _samples("us", values, timers.flagged(values, flags))
         seconds = self.settings["run"].get("trace_seconds")
@@ -334,7 +351,9 @@ class _Job:
         if self.record["memory"]["graph_pools"]:
             return None, {"calls": 0, "reason": "the mode replays CUDA graphs of its own"}
         try:
-            return timers.captured(call), {"calls": timers.GRAPH_CALLS, "reason": ""}
+            # Some models take other inputs for their blocks while they are captured.
+            with compiler.compiling_nothing() if self.compiles else nullcontext():
+                return timers.captured(call), {"calls": timers.GRAPH_CALLS, "reason": ""}
         except RuntimeError as error:
             return None, {"calls": 0, "reason": f"cannot be captured: {' '.join(str(error).split())[:200]}"}
 

@@ -9,7 +9,8 @@ class Model(Workload):
     """A workload whose forward pass is a torch module; the other names are those of Workload.
 
     Weights are torch's own initialization from a seed. The floating-point operations are those that torch's flop
-    counter finds in matrix products, convolutions and attention; of the bytes each weight counts once.
+    counter finds in matrix products, convolutions and attention; of the bytes each weight counts once, and each element
+    of a buffer (statistics of a norm, a cache of keys and values).
     """
 
     bound = "compute"
@@ -17,6 +18,29 @@ class Model(Workload):
     def module(self, size: str):
         """Return a new torch.nn.Module whose forward takes the inputs in the order of `shapes`."""
         raise NotImplementedError
+
+    def optimizer(self, module):
+        """Return the optimizer of a training step, which a CUDA graph can capture, in all modes alike."""
+        import torch
+
+        weights = list(module.parameters())
+        return torch.optim.AdamW(weights, lr=1e-4, capturable=weights[0].is_cuda)
+
+    def cast(self, module, dtype: str):
+        """Return `module`, changed in place, with what a checkpoint of it holds in `dtype`.
+
+        What it computes itself when it is made, such as the frequencies of rotary embeddings, is kept as it is: so do
+        libraries that load a checkpoint.
+        """
+        import torch
+
+        saved = module.state_dict()
+        computed = {name: buffer for name, buffer in module.named_buffers() if name not in saved}
+        module.to(getattr(torch, dtype))
+        for name, buffer in computed.items():
+            owner, _, leaf = name.rpartition(".")
+            setattr(module.get_submodule(owner), leaf, buffer)
+        return module
 
     def flops(self, size, itemsize):
         from torch.utils.flop_counter import FlopCounterMode
@@ -27,16 +51,20 @@ class Model(Workload):
 
     def necessary_bytes(self, size, itemsize):
         with self._without_memory(size, itemsize) as (module, _):
-            weights = sum(weight.numel() for weight in module.parameters())
+            weights = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
         return super().necessary_bytes(size, itemsize) + weights * itemsize
 
     @contextmanager
     def _without_memory(self, size: str, itemsize: int):
         """Yield module and inputs that have shapes and no data."""
         import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         with torch.device("meta"):
             module = self.module(size).train(self.trains).requires_grad_(self.trains)
-            inputs = [torch.empty(shape) for shape in self.shapes(size, itemsize).values()]
-        # Outside, since torch 2.11's optimizers count their steps in a tensor of the default device, and read it.
-        yield module, inputs
+            dtypes = dict.fromkeys(self.bounds(), torch.int64)
+            shapes = self.shapes(size, itemsize).items()
+            inputs = [torch.empty(shape, dtype=dtypes.get(name)) for name, shape in shapes]
+        with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()):
+            yield module, inputs

@@ -5,9 +5,10 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 
 from kernelbench.harness import plugins, runners
+from kernelbench.harness.package import Package
 from kernelbench.harness.program import Program
 from kernelbench.harness.runner import Runner
-from kernelbench.harness.workload import Unsupported
+from kernelbench.harness.workload import Unsupported, Workload
 
 
 def runner_of(mode: dict) -> Runner:
@@ -26,8 +27,8 @@ def common_imports() -> tuple[str, ...]:
     return tuple(dict.fromkeys(every))
 
 
-def load(mode: dict, device: str) -> dict[str, str]:
-    """Import what a job of `mode` (a mode's config entry) needs before its first call.
+def load(mode: dict, workload: Workload, device: str) -> dict[str, str]:
+    """Import what a job of `workload` in `mode` (a mode's config entry) needs before its first call.
 
     Returns the versions of the packages besides the environment's, by name. Raises Unsupported where one is missing.
     """
@@ -35,9 +36,14 @@ def load(mode: dict, device: str) -> dict[str, str]:
     for module in runner.imports:
         if find_spec(module.partition(".")[0]):  # What the environment lacks is the runner's to report.
             import_module(module)
-    packages = runner.packages(options_of(mode), device)
+    packages = (*workload.packages, *runner.packages(options_of(mode), device))
     for package in packages:
         package.require()
+    workload.load()
+    return _versions(packages)
+
+
+def _versions(packages: tuple[Package, ...]) -> dict[str, str]:
     try:
         return {package.distribution: metadata.version(package.distribution) for package in packages}
     except metadata.PackageNotFoundError as error:  # Another distribution has a module of that name.
@@ -46,7 +52,7 @@ def load(mode: dict, device: str) -> dict[str, str]:
 
 
 def build(program: Program, mode: dict, inputs: tuple) -> Callable:
-    """Return what runs `program` in `mode` (a mode's config entry); `inputs` are the tensors of the first call.
+    """Return what is timed of `program` in `mode` (a mode's config entry), to be called with tensors like `inputs`.
 
     Raises Unsupported where the mode cannot run the operation.
     """
@@ -55,7 +61,7 @@ def build(program: Program, mode: dict, inputs: tuple) -> Callable:
         what = "training step" if program.workload.trains else "autocast"
         raise Unsupported(f"{mode['runner']} has no {what}: it takes the forward pass out of PyTorch")
     with program.casting():
-        return runner.build(program, options_of(mode), program.workload.forwarded(inputs))
+        return runner.step(program, options_of(mode), inputs)
 
 
 def mark_static(inputs: list[dict]) -> None:

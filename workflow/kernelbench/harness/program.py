@@ -9,12 +9,16 @@ from kernelbench.harness.dtypes import Dtype
 from kernelbench.harness.model import Model
 from kernelbench.harness.workload import Workload
 
+# Of the GPU's free memory, what the weights of a reference may take: its activations are in float64 as well.
+REFERENCE_SHARE = 0.5
+
 
 @dataclass(frozen=True)
 class Program:
     """A workload, the module with its weights if it has any, and the state that they begin with if they change.
 
-    autocast: the dtype of torch.autocast around the forward pass on `device`, empty without.
+    autocast: the dtype of torch.autocast around the forward pass on `device`, empty without; reference: that of the
+    program which results are judged by.
     """
 
     workload: Workload
@@ -22,6 +26,7 @@ class Program:
     begin: dict | None = None
     autocast: str = ""
     device: str = "cpu"
+    reference: str = "float64"
 
     @property
     def function(self) -> Callable:
@@ -46,18 +51,21 @@ class Program:
         return forward
 
     def results(self, function: Callable, inputs: dict) -> tuple:
-        """Return the tensors that `function` is judged by, of a call that begins with the weights as they were made."""
+        """Return the tensors that `function`, in the place of `self.function`, is judged by."""
+        return self.outcome(self.around(function), inputs)
+
+    def outcome(self, step: Callable, inputs: dict) -> tuple:
+        """Return the tensors that `step` is judged by, of a call that begins with the weights as they were made."""
         if self.begin is not None:
             self.module.load_state_dict(self.begin)
-        return self.workload.judged(self.around(function)(*inputs.values()), self.module)
+        return self.workload.judged(step(*inputs.values()), self.module)
 
     def exact(self) -> "Program":
-        """Return the same in float64, with the same weights."""
+        """Return the same in the dtype of the reference, with the same weights."""
         if self.module is None:
             return replace(self, autocast="")
-        module = deepcopy(self.module).double()
-        begin = None if self.begin is None else {name: weight.double() for name, weight in self.begin.items()}
-        return replace(self, module=module, begin=begin, autocast="")
+        module = self.workload.cast(deepcopy(self.module), self.reference)
+        return replace(self, module=module, autocast="")
 
 
 def prepare(workload: Workload, size: str, dtype: Dtype, device: str, seed: int) -> Program:
@@ -69,7 +77,22 @@ def prepare(workload: Workload, size: str, dtype: Dtype, device: str, seed: int)
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with torch.random.fork_rng(devices), torch.device(device):
         torch.manual_seed(seed)
-        module = workload.module(size).to(getattr(torch, dtype.storage))
+        module = workload.cast(workload.module(size), dtype.storage)
     module.train(workload.trains).requires_grad_(workload.trains)
     begin = deepcopy(module.state_dict()) if workload.trains else None
-    return Program(workload, module, begin, dtype.autocast, device)
+    return Program(workload, module, begin, dtype.autocast, device, _reference(module, dtype, workload.trains))
+
+
+def _reference(module, dtype: Dtype, trains: bool) -> str:
+    """Return the dtype of the reference: float64, or float32 (IEEE) where the GPU has no room for weights in float64.
+
+    In training each weight has a gradient, two moments and the value that it began with. What is float32 itself is
+    judged in float64 whatever that takes.
+    """
+    import torch
+
+    tensors = [*module.parameters(), *module.buffers()]
+    if not any(tensor.is_cuda for tensor in tensors) or (dtype.storage == "float32" and not dtype.autocast):
+        return "float64"
+    needed = sum(tensor.numel() for tensor in tensors) * 8 * (5 if trains else 1)
+    return "float64" if needed < REFERENCE_SHARE * torch.cuda.mem_get_info()[0] else "float32"

@@ -4,39 +4,13 @@ Importing a runner imports neither torch nor what it runs with: the plan of a st
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 
 from kernelbench.harness import timers
+from kernelbench.harness.package import Package
 from kernelbench.harness.program import Program
-from kernelbench.harness.workload import Unsupported
 
 # How many times eager's error that of products may be which add up in another order.
 OTHER_SUMS = 4
-
-
-@dataclass(frozen=True)
-class Package:
-    """A package that is not among those of the environment: its name, the module to import, an extra to install."""
-
-    distribution: str
-    module: str
-    extra: str = ""
-
-    def require(self) -> None:
-        """Import it; raise Unsupported, with the line that installs it, where it is missing or incomplete."""
-        if not find_spec(self.module.partition(".")[0]):
-            raise Unsupported(f"{self.distribution} is not installed; {self.install}")
-        try:
-            import_module(self.module)
-        except ImportError as error:
-            raise Unsupported(f"{self.distribution} cannot be imported ({error}); {self.install}") from None
-
-    @property
-    def install(self) -> str:
-        """The line that installs it."""
-        return f"pip install '{self.distribution}[{self.extra}]'" if self.extra else f"pip install {self.distribution}"
 
 
 class Runner:
@@ -63,6 +37,19 @@ class Runner:
         options: those of `options` that the mode's entry has; inputs: tensors as it will be called with.
         """
         raise NotImplementedError
+
+    def step(self, program: Program, options: dict, inputs: tuple) -> Callable:
+        """Return what is timed: what `build` returns, within what is around it; it takes all `inputs` of the workload.
+
+        Raises Unsupported as `build` does.
+        """
+        return program.around(self.build(program, options, program.workload.forwarded(inputs)))
+
+    def start_workers(self, options: dict) -> None:
+        """Start what helps the first call before it is timed."""
+
+    def end_workers(self) -> None:
+        """End it, when the first call is done: nothing of it runs beside what is timed next."""
 
     def compiles(self, options: dict) -> bool:
         """Return whether it goes through torch.compile, which tells of its compilation."""

@@ -5,8 +5,8 @@ several of them, in the same stretch of time.
 
 `device` follows NVBench's cold measurement (a delay kernel ahead of the start event hides the host's work; the L2
 cache is flushed before each sample); `latency` is what an interactive user feels, `host` the part of it until the call
-returns; `event` is what most published benchmarks print; `throughput` and `graph` are many calls back to back, from the
-host and from one captured graph.
+returns; `event`, CUDA events around a call, and `do_bench`, Triton's timer, are what most published benchmarks print;
+`throughput` and `graph` are many calls back to back, from the host and from one captured graph.
 """
 
 import gc
@@ -279,6 +279,17 @@ class DeviceTimer:
                 return self.start.elapsed_time(self.stop) * 1e3, covered
             self.cycles *= 2
             self.redone += 1
+
+
+def do_bench(call: Callable) -> list[float]:
+    """Return µs of all samples of `triton.testing.do_bench` with its defaults: the timer that most people print.
+
+    It writes 256 MB before each call to flush the L2 cache, and does not wait in between: a call whose host takes
+    longer than that write is timed as its host.
+    """
+    from triton.testing import do_bench
+
+    return [time * 1e3 for time in do_bench(call, return_mode="all")]
 
 
 def flagged(values: list[float], flags: list[str]) -> list[str]:

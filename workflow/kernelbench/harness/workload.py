@@ -12,6 +12,8 @@ from kernelbench.errors import InputError, nearest
 
 # Inductor indexes a tensor with 32 bits.
 MAX_ELEMENTS = 2**31 - 1
+# An integer input is a torch.int64.
+INTEGER_BYTES = 8
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -39,6 +41,8 @@ class Workload:
     # Whether `call` takes float8, and nothing else; and whether a step changes weights.
     float8 = False
     trains = False
+    # The packages besides those of the environment that it needs (kernelbench.harness.package).
+    packages = ()
 
     def shapes(self, size: str, itemsize: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each input tensor, in the order in which `call` takes them.
@@ -46,6 +50,13 @@ class Workload:
         `itemsize` is the bytes of an element, for an operation whose sizes are given in bytes.
         """
         raise NotImplementedError
+
+    def load(self) -> None:
+        """Import what would otherwise fall into the first call, of `packages` that are there."""
+
+    def bounds(self) -> dict[str, int]:
+        """Return by name, of the inputs that are integers, the bound below which they are drawn; none by default."""
+        return {}
 
     def call(self, *inputs):
         """Compute the operation the way a PyTorch user writes it; this is what is compiled."""
@@ -97,8 +108,12 @@ class Workload:
 
     def necessary_bytes(self, size: str, itemsize: int) -> int:
         """Return the bytes one call cannot avoid: each input read once, the output written once."""
-        elements = sum(prod(shape) for shape in self.shapes(size, itemsize).values())
-        return (elements + prod(self.output_shape(size, itemsize))) * itemsize
+        whole = self.bounds()
+        read = sum(
+            prod(shape) * (INTEGER_BYTES if name in whole else itemsize)
+            for name, shape in self.shapes(size, itemsize).items()
+        )
+        return read + prod(self.output_shape(size, itemsize)) * itemsize
 
     def check_size(self, size: str, itemsize: int) -> None:
         """Raise InputError unless every tensor of this size exists and can be indexed."""
@@ -149,7 +164,7 @@ def build(workload: type, parameters: dict) -> Workload:
             raise InputError(f"{name} is not a known key{nearest(name, allowed.split(', '))}; allowed: {allowed}")
         wanted = known[name].type
         if type(value) is not wanted or (wanted is int and value < 1):
-            words = {bool: "true or false", str: "an integer and KiB, MiB or GiB, as in 1GiB"}
+            words = {bool: "true or false", str: "text", dict: "a mapping"}
             allowed = words.get(wanted, "an integer of at least 1")
             raise InputError(f"{name}: {value!r} is not allowed; allowed: {allowed}")
     return workload(**parameters)

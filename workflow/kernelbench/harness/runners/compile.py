@@ -1,9 +1,12 @@
 """torch.compile."""
 
 import os
+from copy import deepcopy
+from itertools import chain
 
-from kernelbench.harness.compiler import WORKERS
+from kernelbench.harness import compiler
 from kernelbench.harness.runner import OTHER_SUMS, Runner
+from kernelbench.harness.workload import Unsupported
 
 PASSED = ("backend", "mode", "dynamic", "fullgraph")
 # The values of `mode` with which Inductor records CUDA graphs.
@@ -13,7 +16,7 @@ TUNING_THREADS = 8
 
 
 class Compile(Runner):
-    options = (*PASSED, "skip_guards", "static_inputs", "cache")
+    options = (*PASSED, "regional", "workers", "skip_guards", "static_inputs", "cache")
     # Those that a compilation imports only when it needs them among them.
     imports = (
         "torch",
@@ -41,7 +44,45 @@ class Compile(Runner):
 
         if "max-autotune" in options.get("mode", ""):
             _tune_in_threads()
-        return torch.compile(program.function, **{key: value for key, value in options.items() if key in PASSED})
+        passed = {key: value for key, value in options.items() if key in PASSED}
+        if options.get("regional"):
+            return _compiled_by_block(program.module, passed)
+        return torch.compile(program.function, **passed)
+
+    def start_workers(self, options):
+        compiler.start_workers(options.get("workers", 1))
+
+    def end_workers(self):
+        compiler.end_workers()
+
+
+def _compiled_by_block(module, options: dict):
+    """Return a copy of `module` that shares its tensors, each of its repeated blocks compiled; raise Unsupported where
+    it has none.
+
+    Blocks of one graph are compiled once, which makes the first call of a deep model short.
+    """
+    if module is None:
+        raise Unsupported("it has no repeated blocks to compile: it is an operation and not a model")
+    shared = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
+    copy = deepcopy(module, shared)
+    blocks = _blocks(copy)
+    if not blocks:
+        raise Unsupported("it has no repeated blocks to compile")
+    for block in blocks:
+        block.compile(**options)
+    return copy
+
+
+def _blocks(module) -> list:
+    """Return the repeated blocks of `module`: children of one class, with children of their own, of one container."""
+    from torch import nn
+
+    own = list(module.children())
+    alike = len(own) > 1 and len({type(child) for child in own}) == 1 and all(list(child.children()) for child in own)
+    if alike and isinstance(module, nn.ModuleList | nn.Sequential):
+        return own
+    return [block for child in own for block in _blocks(child)]
 
 
 def _tune_in_threads() -> None:
@@ -51,7 +92,7 @@ def _tune_in_threads() -> None:
     """
     import torch._inductor.config  # noqa: F401
 
-    os.environ[WORKERS] = str(min(TUNING_THREADS, len(os.sched_getaffinity(0))))
+    os.environ[compiler.WORKERS] = str(min(TUNING_THREADS, len(os.sched_getaffinity(0))))
 
 
 RUNNER = Compile()

@@ -2,7 +2,8 @@
 
 import os
 
-from kernelbench.harness.runner import OTHER_SUMS, Package, Runner
+from kernelbench.harness.package import Package
+from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
 
 

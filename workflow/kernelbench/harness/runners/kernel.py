@@ -1,6 +1,7 @@
 """The hand-written Triton kernel."""
 
-from kernelbench.harness.runner import Package, Runner
+from kernelbench.harness.package import Package
+from kernelbench.harness.runner import Runner
 
 
 class Kernel(Runner):

@@ -1,6 +1,7 @@
 """The kernel of another library, which the workload knows."""
 
-from kernelbench.harness.runner import Package, Runner
+from kernelbench.harness.package import Package
+from kernelbench.harness.runner import Runner
 from kernelbench.harness.workload import Unsupported
 
 # The libraries besides PyTorch itself.

@@ -1,6 +1,7 @@
 """ONNX Runtime: the model that torch.onnx exports, on the provider of the job's device and on no other."""
 
-from kernelbench.harness.runner import OTHER_SUMS, Package, Runner
+from kernelbench.harness.package import Package
+from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}

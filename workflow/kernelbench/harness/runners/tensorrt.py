@@ -1,6 +1,7 @@
 """TensorRT, by Torch-TensorRT's backend of torch.compile."""
 
-from kernelbench.harness.runner import OTHER_SUMS, Package, Runner
+from kernelbench.harness.package import Package
+from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.runners.compile import Compile
 
 

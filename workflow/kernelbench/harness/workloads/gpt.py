@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kernelbench.harness.model import Model
-from kernelbench.harness.workload import length
+from kernelbench.harness.workload import length, share
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,9 @@ class Gpt(Model):
     sequence: int = 1024
     width: int = 1024
     heads: int = 16
+
+    def __post_init__(self):
+        share(self.width, self.heads, "heads")
 
     def shapes(self, size, itemsize):
         length(size)

@@ -26,7 +26,7 @@ class GptTraining(Gpt):
     def step(self, function, module):
         import torch
 
-        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
+        optimizer = self.optimizer(module)
 
         def call(x, target):
             optimizer.zero_grad()
