@@ -3,6 +3,7 @@
 # make test      lint, and run the tests that answer in minutes
 # make test-all  lint, and run all tests
 # make runtimes  add ONNX Runtime and JAX
+# make models    add transformers
 # make clean     remove .venv and what was built
 #
 # PYTHON=python3.12 names the Python that .venv is made with, VENV=path another place for it.
@@ -13,7 +14,7 @@ VENV ?= .venv
 # Prefixing the recipes, and not the whole Makefile: set-up must use the user's Python, not .venv's.
 IN_VENV = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: setup paper runtimes test test-all clean help
+.PHONY: setup paper runtimes models test test-all clean help
 
 setup: $(VENV)/.installed
 
@@ -29,6 +30,10 @@ paper: setup
 # What modes of other runtimes need besides the lock; without it they are unsupported.
 runtimes: setup
 	$(IN_VENV) python -m pip install -q -r envs/runtimes.txt
+
+# What models of transformers need besides the lock; without it they are unsupported.
+models: setup
+	$(IN_VENV) python -m pip install -q -r envs/models.txt
 
 # An empty selection takes all tests, instead of all but those marked nightly.
 test-all: SELECTED = -m ""
