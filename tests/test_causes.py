@@ -4,6 +4,7 @@ import pytest
 from records import row, small_study, tables, write_records
 
 from kernelbench.causes import _listed, _short
+from kernelbench.study import Study
 
 SAME = [{"name": "gemm", "count": 1.0, "time": 30.0}]
 OTHER = [{"name": "fused", "count": 1.0, "time": 15.0}]
@@ -162,6 +163,16 @@ def test_a_planted_cause_is_found(study, tmp_path, metric, plant, cause, evidenc
     assert row(speedups, **wanted).cause == cause
     (said,) = [c for c in document["causes"] if all(c[key] == value for key, value in wanted.items())]
     assert said["cause"] == cause and evidence in said["evidence"]
+
+
+def test_the_first_call_of_a_graph_is_its_capture_beside_eager_and_no_compilation(study, tmp_path):
+    captured = {"runner": "cuda_graph", "devices": ["cuda"]}
+    own = Study({**study.config, "baselines": ["eager", "compile"], "modes": study.modes | {"triton": captured}})
+    write_records(own, tmp_path, planted(1, 1, SAME))
+    _, speedups, _ = tables(own, tmp_path)
+    wanted = {"op": "softmax", "size": "512", "mode": "triton", "metric": "first_call"}
+    causes = [row(speedups, **wanted, baseline=baseline).cause for baseline in ("eager", "compile")]
+    assert causes == ["graph capture", "compilation"]
 
 
 def test_what_does_not_differ_has_no_cause(study, tmp_path):

@@ -138,7 +138,7 @@ def traced(content: dict, **without) -> dict:
     return {**content, "traces": [{**name, "points": points} for name in names]}
 
 
-ALL_TIMERS = ("event", "host", "throughput", "graph")
+ALL_TIMERS = ("event", "do_bench", "host", "throughput", "graph")
 ARM = {"compile-arm": {"runner": "compile", "skip_guards": True, "diagnoses": "compile"}}
 DOCUMENTS = {
     "gpu": document(),
@@ -231,9 +231,20 @@ def test_what_did_not_run_is_named_with_its_reason():
 
 def test_each_timer_has_its_line_and_each_kind_of_mode_its_row():
     figure = draw("timers", DOCUMENTS["all timers"])
-    assert {"graph", "device", "throughput", "CUDA events", "latency", "host"} <= set(texts(figure))
+    assert {"graph", "device", "throughput", "CUDA events", "latency", "host", "do_bench"} <= set(texts(figure))
     rows = {axis.get_ylabel() for axis in figure.axes} - {""}
     assert rows == {"compile: speedup over eager", "triton: speedup over eager"}
+
+
+def test_the_rate_of_a_model_is_that_of_what_bounds_its_phase():
+    ops = {"prefill": ["1x8", "2x8"], "decode": ["1x8", "2x8"]}
+    content = document(ops=ops)
+    content["study"]["ops"] = {
+        phase: {"workload": "transformers", "model": "GPT2LMHeadModel", "phase": phase, "sizes": sizes}
+        for phase, sizes in ops.items()
+    }
+    labels = {axis.get_ylabel() for axis in draw("rates", content).axes}
+    assert any("GB/s" in label for label in labels) and any("TFLOP/s" in label for label in labels)
 
 
 def test_host_and_device_are_drawn_apart_where_the_host_was_timed():

@@ -438,6 +438,10 @@ def test_at_the_first_call_the_collector_has_nothing_of_the_imports_to_look_thro
     assert frozen > 100_000 and left < 10_000
 
 
+def test_a_graph_has_twenty_calls_and_fewer_of_a_long_one():
+    assert [timers.graph_calls(latency) for latency in (5, 1000, 2000, 9000, 40_000)] == [20, 20, 10, 2, 1]
+
+
 def test_what_tuning_picked_is_part_of_the_code_and_how_long_it_took_is_not(tmp_path):
     code, pick = tmp_path / "kernel.py", tmp_path / "kernel.best_config"
     code.write_text("pass")

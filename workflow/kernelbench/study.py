@@ -125,7 +125,7 @@ class Study:
             )
         _check_baselines(merged)
         self.repeats = merged["repeats"]
-        self.workloads = {op: _workload(op, entry) for op, entry in merged["ops"].items()}
+        self.workloads = {op: workload_of(op, entry) for op, entry in merged["ops"].items()}
 
     @property
     def results(self) -> str:
@@ -456,7 +456,7 @@ def _check_ops(config: dict) -> None:
             require_known(
                 f"config: modes.{mode}.diagnoses", entry["diagnoses"], [m for m in config["modes"] if m != mode]
             )
-    workloads_of = {op: _workload(op, entry) for op, entry in config["ops"].items()}
+    workloads_of = {op: workload_of(op, entry) for op, entry in config["ops"].items()}
     for mode, entry in config["modes"].items():
         for op, sizes in entry.get("series", {}).items():
             require_known(f"config: modes.{mode}.series", op, config["ops"])
@@ -615,7 +615,8 @@ def _class(op: str, entry: dict) -> type:
     return found
 
 
-def _workload(op: str, entry: dict) -> Workload:
+def workload_of(op: str, entry: dict) -> Workload:
+    """Return the workload of an op's entry, with its parameters; raise InputError for a wrong one."""
     workload = _class(op, entry)
     with _said_of(f"config: ops.{op}", workload.__module__):
         return build_workload(workload, {k: v for k, v in entry.items() if k not in ENTRY_KEYS})

@@ -5,7 +5,7 @@ from itertools import cycle, product
 from kernelbench.figures import parts
 from kernelbench.figures.data import Data
 from kernelbench.figures.style import COLOURS, GREY, MARKERS, WIDE
-from kernelbench.harness import plugins, workloads
+from kernelbench.study import workload_of
 
 CEILING = {"color": GREY, "linewidth": 0.7, "linestyle": (0, (4, 2))}
 # By what bounds an op: its rate's metric, the unit, and that in units of the ceilings (bytes/µs and
@@ -96,7 +96,7 @@ def _roofs(axis, data: Data, intensities: list[float]) -> None:
 
 def _bound(data: Data, group: tuple[str, str]) -> str:
     op = group[0]
-    return plugins.load(workloads, "workload", data.ops[op].get("workload", op)).bound
+    return workload_of(op, data.ops[op]).bound
 
 
 def _ceiling(axis, data: Data, group: tuple[str, str]) -> float:

@@ -5,10 +5,10 @@ from kernelbench.figures.data import TIMES, Data
 from kernelbench.figures.parts import COLUMNS
 from kernelbench.figures.style import COLOURS, GREY, MARKERS, NARROW, WIDE
 
-# All timers of a call, in the order of how much of the host is in them.
+# All timers of a call, in the order of how much of the host is in them; how much is in do_bench depends on the call.
 TIMERS = {
-    "graph": "graph", "device": "device", "throughput": "throughput", "event": "CUDA events",
-    "do_bench": "do_bench", "latency": "latency", "host": "host",
+    "graph": "graph", "device": "device", "throughput": "throughput", "event": "CUDA events", "latency": "latency",
+    "host": "host", "do_bench": "do_bench",
 }  # fmt: skip
 # What a trace shows.
 TRACED = {"call": "time of a call\n(of the first)", "sm_clock": "SM clock\n(MHz)", "power": "power\n(W)"}
@@ -65,7 +65,7 @@ def timers(document: dict):
 
 def _timer_style(timer: str) -> dict:
     place = list(TIMERS).index(timer)
-    return {"color": COLOURS[place], "marker": MARKERS[place], "mew": 0}
+    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place], "mew": 0}
 
 
 def split(document: dict):

@@ -343,19 +343,21 @@ class _Job:
         """Return the timer of a captured graph of calls, where there is one."""
         if not self.on_stream:
             return []
-        replay, self.record["graph"] = self.captured(call)
-        return [device.graph(replay)] if replay else []
+        calls = timers.graph_calls(median(series["latency"][0]))
+        replay, reason = self.captured(call, calls)
+        self.record["graph"] = {"calls": calls if replay else 0, "reason": reason}
+        return [device.graph(replay, calls)] if replay else []
 
-    def captured(self, call: Callable) -> tuple[Callable | None, dict]:
-        """Return (what replays a graph of calls, None where there is none; {calls, reason})."""
+    def captured(self, call: Callable, calls: int) -> tuple[Callable | None, str]:
+        """Return (what replays a graph of `calls` calls, None where there is none; why)."""
         if self.record["memory"]["graph_pools"]:
-            return None, {"calls": 0, "reason": "the mode replays CUDA graphs of its own"}
+            return None, "the mode replays CUDA graphs of its own"
         try:
             # Some models take other inputs for their blocks while they are captured.
             with compiler.compiling_nothing() if self.compiles else nullcontext():
-                return timers.captured(call), {"calls": timers.GRAPH_CALLS, "reason": ""}
+                return timers.captured(call, calls), ""
         except RuntimeError as error:
-            return None, {"calls": 0, "reason": f"cannot be captured: {' '.join(str(error).split())[:200]}"}
+            return None, f"cannot be captured: {' '.join(str(error).split())[:200]}"
 
 
 def _freeze() -> None:
@@ -370,8 +372,8 @@ def _freeze() -> None:
 def _memory(call, synchronize, held: int) -> dict[str, int]:
     """Return bytes over the inputs (`held`): the peak of one call, and what stays allocated between calls.
 
-    A mode with CUDA graphs keeps its tensors in a memory pool of its own that the allocator's peak leaves out; the
-    whole pool counts, since no one else can use it.
+    A mode with CUDA graphs keeps its tensors in memory pools of its own (graph_pools), of which the allocator's peak
+    has only what is in use; the whole pool counts, since no one else can use it.
     """
     import torch
 
@@ -385,8 +387,14 @@ def _memory(call, synchronize, held: int) -> dict[str, int]:
     peak = torch.cuda.max_memory_allocated()
     del output
     segments = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) != (0, 0)]
-    pools = sum(segment["total_size"] - segment["allocated_size"] for segment in segments)
-    return {"inputs": held, "peak": peak - held + pools, "between_calls": between - held + pools, "graph_pools": pools}
+    pools = sum(segment["total_size"] for segment in segments)
+    unused = pools - sum(segment["allocated_size"] for segment in segments)
+    return {
+        "inputs": held,
+        "peak": peak - held + unused,
+        "between_calls": between - held + unused,
+        "graph_pools": pools,
+    }
 
 
 def _judge(checks: list[dict]) -> dict:

@@ -34,8 +34,9 @@ MAX_DELAY_CYCLES = 51_200_000
 BATCH = 5000
 BATCH_CALLS = (2, 100)
 TRACE_BATCH = 50_000
-# Calls in one captured graph.
+# Calls in one captured graph; fewer where so many would take longer than this (µs).
 GRAPH_CALLS = 20
+GRAPH = 20_000
 
 Sample = tuple[dict[str, float], str]
 
@@ -205,14 +206,19 @@ def throughput(call: Callable, synchronize: Callable, calls: int) -> Callable[[]
     return sample
 
 
-def captured(call: Callable) -> Callable[[], None]:
-    """Return what replays one graph of GRAPH_CALLS calls; raise RuntimeError where they cannot be captured."""
+def graph_calls(latency: float) -> int:
+    """Return how many calls of a `latency` in µs go into one graph."""
+    return min(max(int(GRAPH / latency), 1), GRAPH_CALLS)
+
+
+def captured(call: Callable, calls: int) -> Callable[[], None]:
+    """Return what replays one graph of `calls` calls; raise RuntimeError where they cannot be captured."""
     import torch
 
     graph = torch.cuda.CUDAGraph()
     # The outer context goes back to the stream even where the end of a capture fails.
     with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
-        for _ in range(GRAPH_CALLS):
+        for _ in range(calls):
             call()
     return graph.replay
 
@@ -244,12 +250,12 @@ class DeviceTimer:
 
         return sample
 
-    def graph(self, replay: Callable) -> Callable[[], Sample]:
-        """Return the timer of `graph`: a replay of GRAPH_CALLS calls, warm L2, divided by their number."""
+    def graph(self, replay: Callable, calls: int) -> Callable[[], Sample]:
+        """Return the timer of `graph`: a replay of `calls` calls, warm L2, divided by their number."""
 
         def sample() -> Sample:
             value, covered = self._sample(replay, lambda: None)
-            return {"graph": value / GRAPH_CALLS}, "" if covered else "uncovered"
+            return {"graph": value / calls}, "" if covered else "uncovered"
 
         return sample
 
