@@ -11,11 +11,12 @@ SPREAD = 0.02
 
 @dataclass(frozen=True)
 class Architecture(Model):
-    """model: its name in the library; trains: a step is forward and loss, backward and optimizer, else a forward pass.
+    """model: its name in the library; trains: what is timed is a training step (forward pass and loss, backward pass,
+    optimizer), else a forward pass.
 
     A subclass makes the model in `made`, and in `loss` a module around it that returns the losses, one per example:
-    (examples,). Of a training step these and all gradients, as one vector, are compared; the mean loss alone is one
-    number, whose error is small by chance. A mode transforms forward pass and loss, as a user does.
+    (examples,). A mode transforms forward pass and loss, as a user does. A training step is judged by the losses and by
+    all gradients as one vector. The mean loss alone would be one number, whose error may be small by chance.
     """
 
     model: str = ""
@@ -63,7 +64,7 @@ class Architecture(Model):
 
 
 def _draw_zeros(model) -> None:
-    """Draw the weights that are zero: a layer of zeros, a bias of zeros could be wrong in a mode and not show it."""
+    """Draw the weights that are zero: a mode that left such a layer or bias out would pass the check."""
     import torch
 
     with torch.no_grad():

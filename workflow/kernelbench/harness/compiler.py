@@ -4,7 +4,7 @@ import os
 
 # How many compile at a time.
 WORKERS = "TORCHINDUCTOR_COMPILE_THREADS"
-# What start_workers was asked for last.
+# How many processes compile, as start_workers left it.
 _workers = 1
 # Phases shorter than this are noise beside a compilation of seconds.
 NOTABLE_SECONDS = 0.01
@@ -37,9 +37,10 @@ def observe() -> dict:
 
 
 def start_workers(count: int) -> None:
-    """Let Inductor compile in `count` processes, as many as there are cores for, once they are ready; 1: in this one.
+    """Start `count` processes, at most one per core, that compile for Inductor; 1: this process compiles.
 
-    They are forked, and so have imported what they need. First calls compare only at equal numbers: `observe` tells it.
+    They are forks, which have imported what they need, and are ready when this returns. `observe` reports their number:
+    first calls compare only where it is the same.
     """
     global _workers
     _workers = min(count, len(os.sched_getaffinity(0)))
@@ -52,7 +53,7 @@ def start_workers(count: int) -> None:
 
 
 def end_workers() -> None:
-    """End them: what is compiled from now on is compiled in this process."""
+    """End these processes; from now on this process compiles."""
     if _workers > 1:
         from torch._inductor import config
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
@@ -64,7 +65,7 @@ def end_workers() -> None:
 
 
 def compiling_nothing():
-    """Return a context in which what has to be compiled first raises RuntimeError; what is compiled already runs."""
+    """Return a context in which a call that would have to compile raises RuntimeError."""
     import torch
 
     return torch.compiler.set_stance("fail_on_recompile")

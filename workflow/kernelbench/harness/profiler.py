@@ -5,14 +5,16 @@ from collections import Counter
 from collections.abc import Callable
 
 CALLS = 10
-# What the host does to have the GPU work, in the names of CUDA's runtime and driver; memsets in a graph are its own.
+# The calls of CUDA's runtime and driver that give the GPU work.
 LAUNCHES = re.compile(r"(cuda|cu)(LaunchKernel|GraphLaunch|Memcpy|Memset|LaunchCooperativeKernel)")
 ATTEMPTS = 3
 
 
 def kernels(call: Callable, synchronize: Callable) -> dict:
-    """Return {kernels: [{name, count (per call), time (µs per call)}], launches (by the host, per call), checked:
-    whether the counts add up}. A CUDA graph is one launch of many kernels.
+    """Return {kernels, launches, checked} of `call`.
+
+    kernels: [{name, count (per call), time (µs per call)}]; launches: those of the host per call, of which a CUDA graph
+    is one, however many kernels it has; checked: whether the counts add up.
 
     The profiler can drop kernels at the start of a session without a word: a count that is no multiple of the
     number of calls is taken as that, and the session repeated.

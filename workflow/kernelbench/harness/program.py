@@ -17,8 +17,8 @@ REFERENCE_SHARE = 0.5
 class Program:
     """A workload, the module with its weights if it has any, and the state that they begin with if they change.
 
-    autocast: the dtype of torch.autocast around the forward pass on `device`, empty without; reference: that of the
-    program which results are judged by.
+    autocast: the dtype of torch.autocast around the forward pass on `device`, empty without; reference: the dtype of
+    the run that results are judged by.
     """
 
     workload: Workload
