@@ -46,14 +46,18 @@ def promote(results: Path, recorded: Path) -> str:
     bad = statuses[statuses.isin(["incorrect", "crashed"])]
     if len(bad):
         raise InputError(f"{results}: {len(bad)} jobs are incorrect or crashed; a recorded study has none")
-    shutil.rmtree(recorded, ignore_errors=True)  # Nothing that was made of other data stays.
-    recorded.mkdir(parents=True)
+    # Beside the old one, which goes only when the new one is whole: nothing that was made of other data stays.
+    new = recorded.with_name(f"{recorded.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
     for name in FILES:
-        shutil.copyfile(results / name, recorded / name)
+        shutil.copyfile(results / name, new / name)
     text = json.dumps({**environment, "commit": commit}, indent=1) + "\n"
-    (recorded / "environment.json").write_text(text, encoding="utf-8")
+    (new / "environment.json").write_text(text, encoding="utf-8")
     if "study" not in study:  # One with a name is told in the paper of the default one.
-        _copy_shown(results, recorded)
+        _copy_shown(results, new)
+    shutil.rmtree(recorded, ignore_errors=True)
+    new.replace(recorded)
     return commit
 
 
