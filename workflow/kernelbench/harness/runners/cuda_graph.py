@@ -33,6 +33,8 @@ class CudaGraph(Runner):
             # The outer context goes back to the stream even where the end of a capture fails.
             with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
                 output = whole(*own)
+        except torch.OutOfMemoryError:
+            raise  # A result of its own.
         except RuntimeError as error:
             raise Unsupported(f"cannot be captured: {' '.join(str(error).split())[:200]}") from None
         return _replayed(graph, own, output, _Gradients(program.module) if program.workload.trains else None)
