@@ -14,7 +14,9 @@ from kernelbench.summarize import summarize
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, nargs="+", required=True, help="studies; the first that is there is told")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", required=True, help="the first of these that was measured is reported"
+    )
     parser.add_argument("--output", type=Path, help="every cell, mode and metric as CSV")
     arguments = parser.parse_args()
     there = [directory for directory in arguments.data if (directory / "jobs.parquet").is_file()]

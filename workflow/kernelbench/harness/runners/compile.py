@@ -57,10 +57,10 @@ class Compile(Runner):
 
 
 def _compiled_by_block(module, options: dict):
-    """Return a copy of `module` that shares its tensors, each of its repeated blocks compiled; raise Unsupported where
-    it has none.
+    """Return a copy of `module` that shares its tensors and has each of its repeated blocks compiled.
 
-    Blocks of one graph are compiled once, which makes the first call of a deep model short.
+    Blocks of one graph are compiled once, which makes the first call of a deep model short. Raises Unsupported where
+    there are none.
     """
     if module is None:
         raise Unsupported("it has no repeated blocks to compile: it is an operation and not a model")
