@@ -21,7 +21,9 @@ from kernelbench.harness.core import Core
 
 # A sample further than this many median absolute deviations above the median is flagged, not dropped.
 OUTLIER_MADS = 10
-# The least number of calls in a window of the warm-up.
+# A window of the warm-up ends after so many seconds, but not before so many calls: one that is longer than the host's
+# spells of quiet is seldom undisturbed, and would be taken again and again.
+WINDOW_SECONDS = 0.05
 WINDOW_CALLS = 3
 # Timers take their samples in this many turns each; in more, if they have taken so many seconds in one.
 TURNS = 10
@@ -96,12 +98,11 @@ def warm_up(call: Callable, synchronize: Callable, sampling: dict, core: Core | 
 
 
 def _window(call: Callable, synchronize: Callable, sampling: dict) -> list[float]:
-    """Return the µs of `warmup_window` calls; of fewer, but WINDOW_CALLS, once they have taken a tenth of the limit."""
+    """Return the µs of `warmup_window` calls; of fewer, but WINDOW_CALLS, once they have taken WINDOW_SECONDS."""
     values, started = [], perf_counter()
     while len(values) < sampling["warmup_window"]:
         values.append(wall(call, synchronize) * 1e6)
-        slow = perf_counter() - started > sampling["warmup_max_seconds"] / 10
-        if slow and len(values) >= WINDOW_CALLS:
+        if perf_counter() - started > WINDOW_SECONDS and len(values) >= WINDOW_CALLS:
             break
     return values
 
