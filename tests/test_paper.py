@@ -1286,6 +1286,16 @@ def test_of_two_cells_both_or_either_is_said(recorded, chain_study):
         assert f"`jit` is {words}" in section(render(recorded, two), "Other operations, models, modes and dtypes {")
 
 
+def test_parameters_of_another_machine_are_named_where_they_differ(recorded, document):
+    other = cpu(document)
+    same = section(render(recorded, other), "What is measured")
+    assert same.count("softmax (rows 8192)") == 1 and same.count("layer normalization (rows 16384)") == 1
+    other["study"]["ops"]["softmax"]["rows"] = 2048
+    found = section(render(recorded, other), "What is measured")
+    assert found.count("softmax (rows 8192)") == 1 and found.count("softmax (rows 2048)") == 1
+    assert found.count("layer normalization (rows 16384)") == 1
+
+
 @pytest.mark.nightly
 def test_dtypes_of_the_same_cells_share_a_clause_and_each_is_named(recorded, recorded_dtypes, chain_study):
     found = section(render(recorded, recorded_dtypes), "Other operations, models, modes and dtypes {")
