@@ -51,7 +51,7 @@ def _entry(study: Study, job, place: int, time: float) -> dict:
         "version": record.VERSION,
         **{key: study.settings(job)[key] for key in ("machine", "op", "dtype", "size", "mode", "repeat")},
         "status": "ok",
-        "reason": "",
+        "reason": None,
         "settings": study.settings(job),
         "place": place,
         "started": f"2026-01-01T00:{place // 60:02d}:{place % 60:02d}+00:00",

@@ -26,7 +26,9 @@ from kernelbench.harness.workload import build
 from kernelbench.harness.workloads.torchvision import Torchvision
 from kernelbench.harness.workloads.transformer import Transformer
 from kernelbench.harness.workloads.transformers import Transformers
-from kernelbench.study import Study, load
+from kernelbench.notes import NeedsDevice, NoBlocks, NotInstalled, ZeroReference, load
+from kernelbench.study import Study
+from kernelbench.study import load as load_study
 
 FILE = ROOT / "workflow" / "studies" / "architectures.yaml"
 SMALL_LLAMA = {
@@ -135,7 +137,7 @@ def test_each_model_is_right_with_inductor(study, op, mode):
 
 def test_a_cuda_graph_needs_a_gpu(study):
     entry = run(study, "transformer_fast", "cuda-graph")
-    assert (entry["status"], entry["reason"]) == ("unsupported", "needs cuda, this machine is cpu")
+    assert (entry["status"], load(entry["reason"])) == ("unsupported", NeedsDevice("", ["cuda"], "cpu"))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_a_missing_library_is_unsupported_and_says_what_installs_it(study, monke
     entry = measured(settings | {"workload": workload, "size": size, "run": {"runner": "eager"}})
     name = workload["name"]
     assert (entry["status"], entry["samples"]) == ("unsupported", {})
-    assert entry["reason"] == f"{name} is not installed; pip install -r {requirements}"
+    assert load(entry["reason"]) == NotInstalled(name, f"pip install -r {requirements}")
     assert (ROOT / requirements).is_file()
 
 
@@ -274,7 +276,7 @@ def test_a_reference_of_zeros_and_one_that_eager_misses_compare_nothing():
         program.module.weight.zero_()
         program.module.bias.zero_()
     verdict = accuracy.check(program, inputs, (noise,))
-    assert not verdict["ok"] and "zero everywhere" in verdict["reason"]
+    assert not verdict["ok"] and load(verdict["reason"]) == ZeroReference()
     program.module.forward = lambda x: torch.randn_like(x) if x.dtype == torch.float32 else x
     verdict = accuracy.check(program, inputs, (noise,))
     assert not verdict["ok"] and verdict["limit"] > 1
@@ -328,8 +330,9 @@ def test_a_size_that_is_no_batch_of_texts_is_refused(size):
 def test_what_goes_wrong_in_a_job_names_the_place(study, workload, said):
     settings = study.settings(study.job("bert_base", "float32", "2x12", "eager", 0))
     entry = measured(settings | {"workload": {"name": "transformers", **workload}})
-    assert entry["status"] == "crashed" and said in entry["reason"]
-    assert "\n" not in entry["reason"]
+    told = str(load(entry["reason"]))
+    assert entry["status"] == "crashed" and said in told
+    assert "\n" not in told
 
 
 # Blocks, processes that compile
@@ -350,7 +353,7 @@ def test_an_operation_has_no_blocks_to_compile(study):
     regional = {"runner": "compile", "regional": True}
     for workload, size in (({"name": "softmax", "rows": 4}, "8"), ({"name": "mlp"}, "4")):
         entry = measured(settings | {"workload": workload, "size": size, "run": regional})
-        assert entry["status"] == "unsupported" and "no repeated blocks" in entry["reason"]
+        assert entry["status"] == "unsupported" and isinstance(load(entry["reason"]), NoBlocks)
 
 
 ALONE = """
@@ -413,7 +416,7 @@ print([name for name in (open(f"/proc/self/task/{task}/comm").read() for task in
 
 
 def test_the_study_has_its_models_and_modes():
-    study = load(FILE)
+    study = load_study(FILE)
     assert {"resnet50", "vit_b_16", "convnext_tiny", *SMALL, "resnet50_training"} < set(study.config["ops"])
     assert {"cuda-graph", "compile-regional", "compile-one-worker"} < set(study.modes)
 

@@ -24,10 +24,25 @@ import pytest
 import torch
 from checkout import PATIENCE, ROOT, TINY, Checkout, wait_for
 
-from kernelbench import attempts, lanes, machine, start
+from kernelbench import attempts, lanes, machine, notes, start
 from kernelbench.collect import collect
 from kernelbench.errors import InputError
 from kernelbench.harness import cuda, measure, provenance, record
+from kernelbench.notes import (
+    Exited,
+    HardwareSlowdown,
+    HardwareThermalSlowdown,
+    Heat,
+    Killed,
+    OfTry,
+    OtherProcesses,
+    PowerBrake,
+    PowerCap,
+    Raised,
+    TimeLimit,
+    Unsettled,
+    Unwatched,
+)
 from kernelbench.study import Study
 from kernelbench.summarize import summarize
 
@@ -128,22 +143,23 @@ def faults(tmp_path_factory) -> Checkout:
 @pytest.mark.parametrize(
     ("op", "mode", "status", "reason"),
     [
-        ("hang", "short", "timeout", "time limit of 15 s during first_call"),
-        ("hang", "short-fresh", "timeout", "time limit of 45 s during first_call"),
-        ("kill", "warm", "crashed", "killed by SIGKILL during first_call"),
-        ("kill", "fresh", "crashed", "killed by SIGKILL during first_call"),
-        ("segfault", "warm", "crashed", "killed by SIGSEGV during first_call"),
-        ("leave", "warm", "crashed", "exit code 0 during first_call"),
-        ("exhaust", "warm", "oom", "RuntimeError: "),
+        ("hang", "short", "timeout", TimeLimit(15, "first_call")),
+        ("hang", "short-fresh", "timeout", TimeLimit(45, "first_call")),
+        ("kill", "warm", "crashed", Killed("SIGKILL", "first_call")),
+        ("kill", "fresh", "crashed", Killed("SIGKILL", "first_call")),
+        ("segfault", "warm", "crashed", Killed("SIGSEGV", "first_call")),
+        ("leave", "warm", "crashed", Exited(0, "first_call")),
+        ("exhaust", "warm", "oom", None),  # In the words of whoever found no room.
     ],
 )
 def test_a_job_that_goes_wrong_is_a_record_with_its_reason(faults, op, mode, status, reason):
     entry = read(faults)[op, mode, 0]
     assert entry["status"] == status
-    assert entry["reason"].startswith(reason)
+    told = notes.load(entry["reason"])
+    assert told == reason or (reason is None and isinstance(told, Raised))
     assert entry["samples"] == {}
     assert entry["environment"]["software"]["torch"] == torch.__version__
-    assert f"{status} {entry['reason']}" in log(faults, op, mode)
+    assert f"{status} {told}" in log(faults, op, mode)
 
 
 def test_the_parent_survives_all_faults_of_its_jobs(faults):
@@ -193,10 +209,10 @@ def test_a_job_in_doubt_is_measured_again_at_once_and_keeps_what_was_left_out(re
     assert entry["status"] == "ok"
     assert entry["warm_up"]["settled"] is (op == "once")
     earlier = entry["process"]["again"]
-    assert [one["reason"] for one in earlier] == ["its warm-up did not settle"] * tries
+    assert [notes.load(one["doubts"]) for one in earlier] == [[Unsettled()]] * tries
     assert all(one["medians"]["latency"] >= 1000 for one in earlier)
-    assert log(checkout, op, mode).count("measured again at once: its warm-up did not settle") == tries
-    assert ("; its warm-up did not settle" in log(checkout, op, mode)) is (op == "always")
+    assert log(checkout, op, mode).count(f"measured again at once: {Unsettled()}") == tries
+    assert (f"; {Unsettled()}" in log(checkout, op, mode)) is (op == "always")
 
 
 def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(monkeypatch, tmp_path):
@@ -215,7 +231,7 @@ def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(monkeypatch, 
     def measured(*arguments):
         nonlocal now
         now += 30 + 7
-        entry = {"reason": "", "suspect": [], "seconds": {"imports": 1, "first_call": 4, "timers": 2}}
+        entry = {"reason": None, "suspect": [], "seconds": {"imports": 1, "first_call": 4, "timers": 2}}
         return UNSETTLED | entry, {"left": [], "again": [LEFT_OUT | {"seconds": 30}]}
 
     clock = SimpleNamespace(perf_counter=lambda: now, clock_gettime=lambda _: now, CLOCK_BOOTTIME=0)
@@ -234,7 +250,7 @@ def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(monkeypatch, 
 
 def test_a_job_that_stays_in_doubt_is_told_with_its_repair(restless):
     _, output = restless
-    assert "always 8 fresh float32 repeat 0: its warm-up did not settle (log: " in output
+    assert f"always 8 fresh float32 repeat 0: {Unsettled()} (log: " in output
     assert "1 in doubt: snakemake check has the command" in output
 
 
@@ -270,16 +286,21 @@ def test_a_job_is_tried_again_only_where_the_time_limit_leaves_room(monkeypatch)
 
 
 UNSETTLED = {"status": "ok", "samples": {"latency": {"values": [1.0]}}, "warm_up": {"settled": False}}
-LEFT_OUT = {"reason": "its warm-up did not settle", "seconds": 1, "medians": {"latency": 1.0}}
+LEFT_OUT = {"doubts": [Unsettled().to_json()], "seconds": 1, "medians": {"latency": 1.0}}
+WHY = Raised("MemoryError", "").to_json()
+
+
+def of_try(status: str) -> dict:
+    return OfTry(status, notes.load(WHY)).to_json()
 
 
 @pytest.mark.parametrize(
     ("last", "kept", "left_out"),
     [
-        ({"status": "oom", "reason": "no room"}, UNSETTLED, {"reason": "oom: no room", "seconds": 1, "medians": {}}),
-        ({"status": "timeout", "reason": "late"}, UNSETTLED, {"reason": "timeout: late", "seconds": 1, "medians": {}}),
-        ({"status": "crashed", "reason": "why"}, {"status": "crashed", "reason": "why"}, LEFT_OUT),
-        ({"status": "incorrect", "reason": "why"}, {"status": "incorrect", "reason": "why"}, LEFT_OUT),
+        ({"status": "oom", "reason": WHY}, UNSETTLED, {**LEFT_OUT, "doubts": [of_try("oom")], "medians": {}}),
+        ({"status": "timeout", "reason": WHY}, UNSETTLED, {**LEFT_OUT, "doubts": [of_try("timeout")], "medians": {}}),
+        ({"status": "crashed", "reason": WHY}, {"status": "crashed", "reason": WHY}, LEFT_OUT),
+        ({"status": "incorrect", "reason": WHY}, {"status": "incorrect", "reason": WHY}, LEFT_OUT),
     ],
 )
 def test_a_second_try_that_finds_no_room_is_no_result_and_one_that_fails_is(monkeypatch, last, kept, left_out):
@@ -296,8 +317,8 @@ def test_a_second_try_that_finds_no_room_is_no_result_and_one_that_fails_is(monk
 
 def test_a_job_that_failed_or_runs_into_the_power_cap_is_not_tried_again(monkeypatch):
     for entry in (
-        {"status": "crashed", "suspect": ["1 other process on the GPU"]},
-        {"status": "ok", "suspect": ["throttled: power cap for 9.0 ms"], "warm_up": {"settled": True}},
+        {"status": "crashed", "suspect": [OtherProcesses(1).to_json()]},
+        {"status": "ok", "suspect": [PowerCap(9).to_json()], "warm_up": {"settled": True}},
     ):
         monkeypatch.setattr(start, "measured", lambda *arguments, entry=entry: (entry, {}))
         assert attempts.measured({}, "cpu", 0, 60) == (entry, {"again": []})
@@ -609,12 +630,12 @@ def nvml(monkeypatch):
     ("after", "said"),
     [
         ({}, []),
-        ({"reasons": 0x40}, ["throttled: hardware thermal slowdown"]),
-        ({"reasons": 0x88}, ["throttled: hardware slowdown", "throttled: power brake"]),
+        ({"reasons": 0x40}, [HardwareThermalSlowdown(None)]),
+        ({"reasons": 0x88}, [HardwareSlowdown(None), PowerBrake(None)]),
         ({"reasons": 0x1 | 0x4}, []),
-        ({"held": (2_500_000, 0)}, ["throttled: power cap for 2.5 ms"]),
-        ({"held": (0, 1_000_000)}, ["throttled: heat for 1.0 ms"]),
-        ({"processes": 2}, ["1 other process on the GPU"]),
+        ({"held": (2_500_000, 0)}, [PowerCap(2.5)]),
+        ({"held": (0, 1_000_000)}, [Heat(1)]),
+        ({"processes": 2}, [OtherProcesses(1)]),
     ],
 )
 def test_a_throttled_or_shared_gpu_makes_the_times_suspect(nvml, after, said):
@@ -626,9 +647,7 @@ def test_a_throttled_or_shared_gpu_makes_the_times_suspect(nvml, after, said):
 
 def test_a_gpu_that_nobody_watched_makes_the_times_suspect(nvml):
     nvml(None)
-    assert provenance.suspect(provenance.gpu_state(), provenance.gpu_state()) == [
-        "NVML is missing: nobody watched the GPU"
-    ]
+    assert provenance.suspect(provenance.gpu_state(), provenance.gpu_state()) == [Unwatched()]
 
 
 def test_a_gpu_that_is_gone_is_refused_in_one_line(nvml, monkeypatch):
@@ -680,8 +699,8 @@ def test_another_process_on_the_gpu_is_seen(tmp_path):
         finally:
             other.kill()
     # Tests that ran before may have opened the GPU in this process.
-    others = "2 other processes" if torch.cuda.is_initialized() else "1 other process"
-    assert f"{others} on the GPU" in read(checkout)["sound", "fresh", 0]["suspect"]
+    others = OtherProcesses(2 if torch.cuda.is_initialized() else 1)
+    assert others in notes.load(read(checkout)["sound", "fresh", 0]["suspect"])
 
 
 # The surroundings are unusual.

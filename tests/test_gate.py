@@ -12,6 +12,7 @@ import yaml
 from records import small_study, tables, write_records
 
 from kernelbench.gate import Gate
+from kernelbench.notes import HardwareSlowdown, Heat, Note, OtherProcesses, PowerCap, Unwatched
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,6 +62,11 @@ def put(column: str, value, **wanted):
     return change
 
 
+def said(note: Note) -> str:
+    """Return a note as jobs.parquet has it among those that speak against a job."""
+    return json.dumps([note.to_json()])
+
+
 def without(**wanted):
     return lambda jobs: jobs[~is_job(jobs, **wanted)]
 
@@ -84,7 +90,7 @@ def test_good_data_passes(good):
 def capped(jobs: pd.DataFrame, only: str) -> pd.DataFrame:
     """Return the jobs with one mode of a cell alone at the power cap, and at a lower clock."""
     arm = {"op": "softmax", "size": "512", "mode": only}
-    return put("clocks.single", 1900.0, **arm)(put("suspect", '["throttled: power cap for 9.0 ms"]', **arm)(jobs))
+    return put("clocks.single", 1900.0, **arm)(put("suspect", said(PowerCap(9)), **arm)(jobs))
 
 
 CLOCKS = {"clocks.single": 1980.0, "clocks.throughput": 1980.0, "gpu_after.sm_clock": 1980.0}
@@ -100,10 +106,10 @@ AGAIN = "/results/recorded/h200; rm results/h200/records/softmax/float16/512/*/3
         (lambda jobs: pd.concat([jobs, jobs.iloc[:1]]), "not of the study, or there twice", "", "rm results/h200"),
         (put("status", "incorrect"), "incorrect", ONE, AGAIN),
         (put("status", "crashed"), "crashed", ONE, AGAIN),
-        (put("suspect", '["1 other process on the GPU"]'), "another process was on the GPU", ONE, AGAIN),
-        (put("suspect", '["NVML is missing: nobody watched the GPU"]'), "nobody watched the GPU", ONE, AGAIN),
-        (put("suspect", '["throttled: heat for 3.0 ms"]'), "clocks were held back", ONE, AGAIN),
-        (put("suspect", '["throttled: hardware slowdown"]'), "clocks were held back", ONE, AGAIN),
+        (put("suspect", said(OtherProcesses(1))), "another process was on the GPU", ONE, AGAIN),
+        (put("suspect", said(Unwatched())), "nobody watched the GPU", ONE, AGAIN),
+        (put("suspect", said(Heat(3))), "clocks were held back", ONE, AGAIN),
+        (put("suspect", said(HardwareSlowdown(None))), "clocks were held back", ONE, AGAIN),
         (
             put("clocks.single", 1900.0, op="softmax", size="512", mode="compile"),
             "the SM clock was lower than in other modes",
@@ -218,7 +224,7 @@ def test_clocks_that_are_lower_by_less_than_a_verdict_sees_or_in_all_arms_or_onc
     change_jobs(data, put("clocks.single", 1700.0, op="softmax", size="1024"))
     change_jobs(data, put("clocks.single", 1200.0, op="softmax", size="1024", mode="triton", repeat=2))
     # All modes of a cell at the power cap: the one that draws the most has the lowest clock.
-    change_jobs(data, put("suspect", '["throttled: power cap for 9.0 ms"]', op="softmax", size="1024"))
+    change_jobs(data, put("suspect", said(PowerCap(9)), op="softmax", size="1024"))
     change_jobs(data, put("clocks.single", 1400.0, op="softmax", size="1024", mode="triton"))
     # Nor is what calls back to back make of it.
     change_jobs(data, put("clocks.throughput", 1400.0, op="softmax", size="512", mode="eager"))
@@ -250,7 +256,7 @@ def test_a_verdict_on_two_modes_at_the_power_cap_does_not_hang_on_what_each_make
     change_jobs(data, lambda jobs: capped(jobs.assign(**CLOCKS), only="triton"))
     decide(data, "equivalent", (0.995, 1.005))
     assert Gate(data).defects()
-    change_jobs(data, put("suspect", '["throttled: power cap for 9.0 ms"]', op="softmax", size="512", mode="eager"))
+    change_jobs(data, put("suspect", said(PowerCap(9)), op="softmax", size="512", mode="eager"))
     assert Gate(data).defects() == []
 
 

@@ -25,6 +25,18 @@ from kernelbench.harness.workloads.attention import Attention
 from kernelbench.harness.workloads.layer_norm import LayerNorm
 from kernelbench.harness.workloads.matmul import Matmul
 from kernelbench.harness.workloads.softmax import Softmax
+from kernelbench.notes import (
+    GraphsSkipped,
+    NeedsDevice,
+    NoGraphRecorded,
+    NothingCompiled,
+    NotInstalled,
+    OffReference,
+    PartlyEager,
+    Raised,
+    RowsTooWide,
+    load,
+)
 from kernelbench.study import Study
 
 ROOT = Path(__file__).parents[1]
@@ -81,7 +93,7 @@ def test_a_record_follows_the_schema_and_says_what_was_measured(settings, tmp_pa
     record.write(tmp_path / "a" / "0.json", entry)
     read = record.read(tmp_path / "a" / "0.json")
     assert read == json.loads(json.dumps(entry))
-    assert (read["status"], read["place"], read["reason"]) == ("ok", 7, "")
+    assert (read["status"], read["place"], read["reason"]) == ("ok", 7, None)
     assert read["inputs"]["x"] == {"shape": [64, 128], "stride": [128, 1], "dtype": "float32"}
     assert read["work"] == {"flops": 5 * 64 * 128, "bytes": 2 * 64 * 128 * 4, "bound": "memory"}
     assert set(read["samples"]) == {"first_call", "latency", "throughput"}, "on a CPU the host is the device"
@@ -147,11 +159,11 @@ def skipped(patch, stack) -> dict:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (disabled, "compiled no graph"),
-        (forced_eager, "compiled no graph"),
-        (suppressed, "compiled no graph"),
-        (skipped, "compiled no graph"),
-        (limited, r"left 1 of \d+ frames to eager mode: Dynamo recompile limit exceeded"),
+        (disabled, NothingCompiled),
+        (forced_eager, NothingCompiled),
+        (suppressed, NothingCompiled),
+        (skipped, NothingCompiled),
+        (limited, PartlyEager),
     ],
 )
 def test_a_compiled_job_that_fell_back_to_eager_is_no_result(settings, monkeypatch, spoil, said):
@@ -159,7 +171,7 @@ def test_a_compiled_job_that_fell_back_to_eager_is_no_result(settings, monkeypat
         run = {"runner": "compile", "backend": "eager", **spoil(monkeypatch, stack)}
         entry = measure(settings("compile", run=run))
     assert (entry["status"], entry["samples"]) == ("unsupported", {}), entry["reason"]
-    assert re.search(said, entry["reason"]), entry["reason"]
+    assert isinstance(load(entry["reason"]), said), entry["reason"]
     assert record.problem(entry) is None
 
 
@@ -187,14 +199,14 @@ for breaks in ([False, False], [False, True]):
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     whole, part = done.stdout.splitlines()
-    assert whole == "''" and "left 1 of 2 frames to eager mode" in part
+    assert whole == "None" and part.startswith("PartlyEager(eager=1, frames=2, ")
 
 
 def test_skipped_cuda_graphs_are_a_fallback_where_they_are_asked_for():
     torch._dynamo.utils.counters["stats"]["unique_graphs"] = 1
     torch._dynamo.utils.counters["inductor"]["cudagraph_skips"] = 2
-    assert compiler.fallback(cuda_graphs=False) == ""
-    assert "skipped CUDA graphs 2 times" in compiler.fallback(cuda_graphs=True)
+    assert compiler.fallback(cuda_graphs=False) is None
+    assert compiler.fallback(cuda_graphs=True) == GraphsSkipped(2)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +287,7 @@ def test_a_job_of_a_gpu_where_torch_finds_none_says_so(settings):
     entry = measure(settings(device="cuda"))
     assert record.problem(entry) is None
     assert (entry["status"], entry["samples"]) == ("crashed", {})
-    assert re.search("CUDA|NVIDIA", entry["reason"]), entry["reason"]
+    assert re.search("CUDA|NVIDIA", load(entry["reason"]).error), entry["reason"]
 
 
 @pytest.mark.parametrize(("packages", "version"), [({"nvidia-cudnn-cu13": "9.19.0.56"}, "9.19.0.56"), ({}, "91900")])
@@ -294,7 +306,7 @@ def test_the_version_of_cudnn_is_its_packages_or_else_its_own(packages, version,
 def test_a_mode_of_another_device_is_a_visible_record(settings):
     entry = measure(settings("triton"))
     assert (entry["status"], entry["samples"]) == ("unsupported", {})
-    assert entry["reason"] == "needs cuda, this machine is cpu"
+    assert load(entry["reason"]) == NeedsDevice("", ["cuda"], "cpu")
     assert record.problem(entry) is None
 
 
@@ -311,18 +323,19 @@ def exhausted(x):
 
 
 @pytest.mark.parametrize(
-    ("function", "status", "reason"),
+    ("function", "status", "kind", "fields"),
     [
-        (wrong, "incorrect", "relative error 0.00999"),
-        (broken, "crashed", "RuntimeError: a kernel fell over"),
-        (exhausted, "oom", "OutOfMemoryError: no memory left"),
+        (wrong, "incorrect", OffReference, {"error": pytest.approx(0.01, rel=0.01), "special": True}),
+        (broken, "crashed", Raised, {"error": "RuntimeError: a kernel fell over"}),
+        (exhausted, "oom", Raised, {"error": "OutOfMemoryError: no memory left"}),
     ],
 )
-def test_failures_become_records_without_times(settings, monkeypatch, function, status, reason):
+def test_failures_become_records_without_times(settings, monkeypatch, function, status, kind, fields):
     monkeypatch.setattr(modes, "build", lambda program, mode, inputs: function)
     entry = measure(settings())
     assert entry["status"] == status
-    assert entry["reason"].startswith(reason)
+    reason = load(entry["reason"])
+    assert isinstance(reason, kind) and {name: getattr(reason, name) for name in fields} == fields
     assert entry["samples"] == {}
     assert record.problem(entry) is None
 
@@ -355,7 +368,7 @@ def test_a_library_is_measured_in_the_place_of_the_operation(settings, library):
 def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, monkeypatch, library, name):
     monkeypatch.setattr(package, "find_spec", lambda module: None)
     entry = measure(settings(run={"runner": "library", "library": library}))
-    assert (entry["status"], entry["reason"]) == ("unsupported", f"{name} is not installed; pip install {name}")
+    assert (entry["status"], load(entry["reason"])) == ("unsupported", NotInstalled(name, f"pip install {name}"))
 
 
 def test_rows_wider_than_a_library_takes_are_unsupported(settings, monkeypatch):
@@ -363,7 +376,7 @@ def test_rows_wider_than_a_library_takes_are_unsupported(settings, monkeypatch):
     monkeypatch.setattr(package, "import_module", lambda name: None)
     monkeypatch.setattr(modes.metadata, "version", lambda name: "0")
     entry = measure(settings(size="65537", run={"runner": "library", "library": "liger"}))
-    assert (entry["status"], entry["reason"]) == ("unsupported", "liger takes rows of at most 65536 elements")
+    assert (entry["status"], load(entry["reason"])) == ("unsupported", RowsTooWide("liger", 65536))
 
 
 def test_a_mode_that_goes_wrong_later_is_caught_after_timing(settings, monkeypatch):
@@ -411,7 +424,7 @@ def test_nan_inf_shape_and_dtype_are_seen():
         bad = right.clone()
         bad[0, position] = value
         verdict = accuracy.check(softmax, inputs, (bad,))
-        assert not verdict["ok"] and "NaN or inf" in verdict["reason"]
+        assert not verdict["ok"] and load(verdict["reason"]).special is False
     assert not accuracy.check(softmax, inputs, (right[:2],))["ok"]
     assert not accuracy.check(softmax, inputs, (right.double(),))["ok"]
     assert not accuracy.check(softmax, inputs, (torch.zeros_like(right),))["ok"]
@@ -689,4 +702,4 @@ def test_cuda_graphs_that_the_gpu_job_skipped_are_no_result(settings, monkeypatc
     with torch._inductor.config.patch(graph_partition=False):
         entry = measure(settings("compile", device="cuda", run={"runner": "compile", "mode": "reduce-overhead"}))
     assert (entry["status"], entry["samples"]) == ("unsupported", {}), entry["reason"]
-    assert "CUDA graph" in entry["reason"]
+    assert isinstance(load(entry["reason"]), (NoGraphRecorded, GraphsSkipped))

@@ -23,10 +23,22 @@ from kernelbench import coverage, jobs, paper
 from kernelbench.claims import evaluated, load
 from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
+from kernelbench.notes import (
+    FLAGS,
+    ExactDisagrees,
+    FarOff,
+    Heat,
+    NearFloor,
+    Note,
+    OtherProcesses,
+    PowerCap,
+    TwoPeaks,
+    find,
+)
 from kernelbench.numbers import numbers
 from kernelbench.study import CONTROL, Study
 from kernelbench.summarize import summarize
-from kernelbench.words import DERIVED, FAR_NOTE, PEAKS_NOTE
+from kernelbench.words import DERIVED
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = yaml.safe_load((ROOT / "paper" / "published.yaml").read_text(encoding="utf-8"))
@@ -36,7 +48,7 @@ STUDY = yaml.safe_load((RECORDED / "study.yaml").read_text(encoding="utf-8"))
 REPEATS = STUDY["repeats"]
 COVERAGE = coverage.table(STUDY, draws=100)
 GPUS = len(json.loads((RECORDED / "environment.json").read_text(encoding="utf-8"))["gpu_uuids"])
-SPANS = jobs.about(pd.read_parquet(RECORDED / "jobs.parquet"))
+SPANS = jobs.about(jobs.read(RECORDED / "jobs.parquet"))
 AT_ONCE, BLOCKS = SPANS["at_once"], SPANS["blocks"]
 ON_MORE = f", on {GPUS} GPUs in all" if GPUS > AT_ONCE else ""
 WINDOW = STUDY["sampling"]["warmup_window"]
@@ -519,15 +531,16 @@ def test_only_modes_that_differ_in_their_start_make_a_study_of_starts(document):
     assert not numbers(document, PUBLISHED, False)["start_pairs"]
 
 
+TWO_PEAKS = TwoPeaks(4, 6, 5.0).to_json()
 # When the jobs of each repeat started: those of the first two side by side.
 AT = [f"2026-01-01T00:0{minute}:00+00:00" for minute in (0, 0, 5)]
 
 
-def a_job(mode: str, repeat: int, *suspect: str, **others) -> dict:
-    """A row of jobs.parquet: a second of overhead, none of compilation, two of measurement."""
+def a_job(mode: str, repeat: int, *suspect: Note, **others) -> dict:
+    """A row of jobs.read: a second of overhead, none of compilation, two of measurement."""
     seconds = {"seconds.overhead": 1.0, "seconds.compilation": 0.0, "seconds.measurement": 2.0, "seconds.wall": 3.0}
     cell = {"op": "softmax", "dtype": "float16", "size": "4096", "mode": mode, "repeat": repeat, "status": "ok"}
-    return {**cell, **seconds, "suspect": json.dumps(suspect), "process.parent": 7, "started": AT[repeat], **others}
+    return {**cell, **seconds, "suspect": list(suspect), "process.parent": 7, "started": AT[repeat], **others}
 
 
 # What older records do not say of their jobs.
@@ -541,11 +554,11 @@ UNTOLD = {"costs": {}, "suspects": None, "clocks": [], "floors": []}
 def test_jobs_are_counted_as_their_records_say():
     table = pd.DataFrame(
         [
-            a_job("eager", 0, "throttled: power cap for 3.5 ms", "throttled: power cap"),
-            a_job("eager", 1, "1 other process on the GPU"),
+            a_job("eager", 0, PowerCap(3.5), PowerCap(None)),
+            a_job("eager", 1, OtherProcesses(1)),
             a_job("triton", 0, **{"seconds.compilation": 3.0, "seconds.wall": 6.0}),
-            a_job("triton", 1, "2 other processes on the GPU", **{"process.parent": 8}),
-            a_job("triton", 2, "1 other process on the GPU", status="oom", reason="out of memory"),
+            a_job("triton", 1, OtherProcesses(2), **{"process.parent": 8}),
+            a_job("triton", 2, OtherProcesses(1), status="oom"),
         ]
     )
     found = jobs.about(table)
@@ -558,8 +571,8 @@ def test_jobs_are_counted_as_their_records_say():
     suspects, cell = found["suspects"], {"op": "softmax", "dtype": "float16", "size": "4096", "of": 4}
     assert (suspects["jobs"], suspects["of"]) == (3, 4)
     assert suspects["kinds"] == {
-        "other processes on the GPU": {"jobs": 2, "cells": [{**cell, "jobs": 2, "modes": None}]},
-        "throttled: power cap": {"jobs": 1, "cells": [{**cell, "jobs": 1, "modes": ["eager"]}]},
+        "OtherProcesses": {"jobs": 2, "cells": [{**cell, "jobs": 2, "modes": None}]},
+        "PowerCap": {"jobs": 1, "cells": [{**cell, "jobs": 1, "modes": ["eager"]}]},
     }
     old = table.drop(columns=["suspect", "process.parent", "seconds.overhead"])
     assert jobs.about(old) == {**UNTOLD, "apart": [], "at_once": 2, "blocks": 2}
@@ -623,7 +636,7 @@ def test_a_difference_in_device_time_of_the_same_kernels_is_no_gain(cause, docum
 def test_speedups_near_the_floor_are_set_beside_graph_time(document):
     key = {"op": "softmax", "size": "1024", "mode": "triton"}
     (time,) = [r for r in rows(document, **key, metric="device") if "estimate" in r]
-    time["reason"] = "below 10 times the timer's floor of 4.5 µs"
+    time["notes"] = [NearFloor(4.5, 10).to_json()]
     (device,) = rows(document, **key, metric="device", baseline="eager")
     document["speedups"].append({**device, "metric": "graph", "verdict": "slower", "speedup": 0.5})
     found = numbers(document, PUBLISHED, False)["near_floor"]["graph"]
@@ -636,9 +649,7 @@ def test_speedups_near_the_floor_are_set_beside_graph_time(document):
 
 
 def test_suspect_jobs_and_costs_in_words(document):
-    document["jobs"] = jobs.about(
-        pd.DataFrame([a_job("eager", 0), a_job("eager", 1, "throttled: heat for 3.5 ms"), a_job("triton", 0)])
-    )
+    document["jobs"] = jobs.about(pd.DataFrame([a_job("eager", 0), a_job("eager", 1, Heat(3.5)), a_job("triton", 0)]))
     text = render(document)
     assert "is 1 of the 3 jobs of the study of the NVIDIA H200: throttling by heat at softmax 4096 (1 of 3," in text
     assert "| `eager` | 1.00 | – | 2.00 | 0.100 |" in text
@@ -1011,22 +1022,22 @@ def test_a_study_in_which_nothing_compiles_says_nothing_of_paying_back(document)
 def test_times_near_the_floor_are_marked(document):
     text = render(document)
     floors = sorted(
-        float(row["reason"].split("floor of ")[1].split()[0])
+        note.floor_us
         for row in rows(document, metric="device", status="ok")
-        if "floor" in row["reason"]
+        if "estimate" in row and (note := find(row["notes"], NearFloor))
     )
     assert f", {floors[0]:.2f}–{floors[-1]:.2f}&nbsp;µs in these jobs" in text
     assert len(re.findall(r"\]&nbsp;†", text)) == len(
-        [r for r in document["summary"] if "floor" in r["reason"] and r["mode"] != CONTROL]
+        [r for r in document["summary"] if find(r["notes"], NearFloor) and r["mode"] != CONTROL]
     )
     for row in document["summary"]:
-        row["reason"] = ""
+        row["notes"] = []
     assert "†" not in render(document)
 
 
 def test_repeats_in_two_peaks_or_far_off_are_marked_and_counted(document):
     for row in document["speedups"] + document["summary"]:
-        row["reason"] = ""
+        row["notes"] = []
     rows = [
         row
         for row in document["speedups"]
@@ -1034,13 +1045,13 @@ def test_repeats_in_two_peaks_or_far_off_are_marked_and_counted(document):
     ]
     plain = render(document)
     assert "‡ repeats" not in plain and "&nbsp;‡ |" not in plain
-    rows[0]["reason"], rows[1]["reason"] = PEAKS_NOTE, FAR_NOTE
+    rows[0]["notes"], rows[1]["notes"] = [TWO_PEAKS], [FarOff(2, 10, 1.2).to_json()]
     text = render(document)
     assert f"They are 2 of {len(rows)} by latency on the NVIDIA H200." in text
     assert text.count("&nbsp;‡ |") == 2
-    rows[0]["reason"] = rows[1]["reason"] = ""
+    rows[0]["notes"] = rows[1]["notes"] = []
     time = next(row for row in document["summary"] if row["metric"] == "latency")
-    time["reason"] = PEAKS_NOTE
+    time["notes"] = [TWO_PEAKS]
     text = render(document)
     assert text.count("&nbsp;‡ |") == 1 and "‡ repeats" in text
 
@@ -1062,16 +1073,16 @@ def test_a_paper_on_data_with_defects_is_a_draft_on_each_page(recorded, checkout
 def test_speedups_of_which_the_exact_interval_says_otherwise_are_listed(recorded, chain_study):
     document = copy.deepcopy(recorded)
     for row in document["speedups"]:
-        row["reason"] = ""
+        row["notes"] = []
     assert "either both intervals hold the value 1 or neither does, for all" in render(document)
     (row,) = rows(document, op="softmax", mode="compile", metric="device", size="1024", baseline="eager")
-    row["reason"] = "the exact interval disagrees"
+    row["notes"] = [ExactDisagrees().to_json()]
     assert "has the value 1 in one of the two intervals and not in the other: `compile` at softmax 1024" in render(
         document
     )
     other = copy.deepcopy(chain_study)
     (row,) = rows(other, op="matmul_softmax", mode="compile", metric="device", size="100", baseline="eager")
-    row["reason"] = "the exact interval disagrees"
+    row["notes"] = [ExactDisagrees().to_json()]
     assert re.search(r"not in the other for [1-9]\d* of \d+ in `h200-elementwise`", render(recorded, other))
 
 
@@ -1185,7 +1196,7 @@ def test_peaks_and_eager_told_apart_from_itself_are_told_of_every_study(recorded
     text = render(recorded, document)
     own = {"baseline": "eager", "metric": "latency"}
     timed = [row for row in rows(document, **own) if row["size"] != "all" and row["n"] and row["mode"] != CONTROL]
-    flagged = [row for row in timed if "two peaks" in row["reason"] or "far off" in row["reason"]]
+    flagged = [row for row in timed if find(row["notes"], *FLAGS)]
     assert f"{len(flagged)} of {len(timed)} by latency in `cpu-amd-epyc-modes`." in text
     (odd,) = (
         row
@@ -1750,7 +1761,7 @@ def test_what_a_reviewer_would_ask_about_the_kernels_is_told_beside_them(recorde
     found = section(render(recorded, document), "Kernels written by hand, and those of libraries {")
     suspects = document["jobs"]["suspects"]
     (cells,) = table_rows(render(recorded, document), "| `h200-kernels` | NVIDIA H200 |")
-    assert cells[-2] == f"{suspects['kinds']['throttled: power cap']['jobs']} power cap"
+    assert cells[-2] == f"{suspects['kinds']['PowerCap']['jobs']} power cap"
     p95 = document["control"]["device"]["p95"]
     assert cells[6] == f"50, {paper.percent(0.02)}, 2&nbsp;s; 100, 0.1&nbsp;s", "as its study.yaml says"
     assert cells[7].startswith(f"{paper.percent(p95)}&nbsp;>&nbsp;δ, ") == (
@@ -1901,9 +1912,9 @@ def test_what_is_free_by_an_interval_that_promises_too_much_is_marked(document):
         row.update(verdict="faster")
     free = "free speedup for layer normalization"
     assert free in render(document) and f"{free}&nbsp;‡" not in render(document)
-    rows(document, mode="compile", baseline="eager", op="layer_norm", metric="device", size="512")[0]["reason"] = (
-        "two peaks: 4 and 6 repeats, 5 % apart"
-    )
+    rows(document, mode="compile", baseline="eager", op="layer_norm", metric="device", size="512")[0]["notes"] = [
+        TWO_PEAKS
+    ]
     text = render(document)
     assert f"{free}&nbsp;‡" in section(text, "Conclusion")
     assert "Marked ‡ is what rests on" in section(text, "The question {")

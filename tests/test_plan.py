@@ -12,6 +12,7 @@ from rich.console import Console
 from kernelbench import freshness
 from kernelbench import plan as module
 from kernelbench.errors import InputError
+from kernelbench.notes import NeedsDevice
 from kernelbench.plan import plan, recorded
 from kernelbench.study import Study
 
@@ -145,7 +146,10 @@ def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, r
 
 
 def test_what_was_not_asked_for_on_another_device_says_nothing_of_this_one(study, tmp_path):
-    rows = [("softmax", "eager", 2.0), ("softmax", "compile", 0.2, "needs cuda, this machine is cpu")]
+    rows = [
+        ("softmax", "eager", 2.0),
+        ("softmax", "compile", 0.2, json.dumps(NeedsDevice("", ["cuda"], "cpu").to_json())),
+    ]
     assert recorded(record(tmp_path, "cpu-other", rows), study)[0].by_mode == {"eager": 2.0}
 
 

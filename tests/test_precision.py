@@ -14,6 +14,7 @@ from records import CONFIG, small_study, tables, write_records
 from rich.console import Console
 
 from kernelbench.errors import InputError
+from kernelbench.notes import NeedsDevice
 from kernelbench.precision import HALF_WIDTH, MOST_REPEATS, repeats_needed, report, table
 from kernelbench.statistics import interval
 from kernelbench.study import Study
@@ -95,7 +96,7 @@ def test_more_repeats_than_are_looked_at_are_told_as_more_and_so_is_their_time(m
 
 
 def unsupported(job, entry):
-    entry |= {"status": "unsupported", "reason": "needs cuda, this machine is cpu"}
+    entry |= {"status": "unsupported", "reason": NeedsDevice("", ["cuda"], "cpu").to_json()}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import yaml
 
 from kernelbench import compilation, jobs, prior
 from kernelbench.errors import InputError
+from kernelbench.notes import ExactDisagrees, FarOff, NotMeasured, TwoPeaks, dump
 from kernelbench.study import RECORDED
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +20,7 @@ RULE = {"op": "a", "dtype": "float32", "size": [1, 2], "mode": "compile", "basel
 def document(*rows, compiled=(), gpu=None):
     names = ("size", "verdict", "speedup", "ci_low", "ci_high")
     cell = {"op": "a", "dtype": "float32", "mode": "compile", "baseline": "eager", "metric": "latency"}
-    fixed = cell | {"status": "ok", "reason": ""}
+    fixed = cell | {"status": "ok", "reason": "", "notes": []}
     speedups = [fixed | dict(zip(names, row, strict=True)) for row in rows]
     study = {"ops": {"a": {"sizes": [1, 2]}}}
     return {"study": study, "environment": {"gpu": gpu}, "speedups": speedups, "compilation": list(compiled)}
@@ -93,13 +94,13 @@ def test_each_size_is_all_but_the_mean_over_them():
 )
 def test_an_interval_that_promises_too_much_says_no_only_if_a_wider_one_does(expected, row, wanted):
     found = document(("1", *row))
-    found["speedups"][0]["reason"] = "two peaks: 5"
+    found["speedups"][0]["notes"] = [TwoPeaks(5, 5, 20).to_json()]
     assert verdict(RULE | expected, found) == wanted
 
 
 @pytest.mark.parametrize("expected", [{"above": 1.5}, {"published": 2.0}, {"within": 0.1}, {"speedup": "faster"}])
 @pytest.mark.parametrize(
-    ("size", "lacking"), [("1", {"verdict": ""}), ("all", {"reason": "not measured at 4, 5: over the other 2 sizes"})]
+    ("size", "lacking"), [("1", {"verdict": ""}), ("all", {"notes": [NotMeasured(["4", "5"], 2).to_json()]})]
 )
 def test_a_row_without_a_verdict_or_a_mean_over_some_of_the_sizes_is_open(size, lacking, expected):
     found = document((size, *FASTER))
@@ -108,11 +109,12 @@ def test_a_row_without_a_verdict_or_a_mean_over_some_of_the_sizes_is_open(size, 
 
 
 @pytest.mark.parametrize(
-    ("reason", "flagged"), [("", False), ("far off: 2 of 10 repeats", True), ("two peaks: 5", True)]
+    ("notes", "flagged"),
+    [([], False), ([ExactDisagrees()], False), ([FarOff(2, 10, 1.2)], True), ([TwoPeaks(5, 5, 20)], True)],
 )
-def test_rows_of_repeats_in_two_peaks_or_far_off_are_flagged(reason, flagged):
+def test_rows_of_repeats_in_two_peaks_or_far_off_are_flagged(notes, flagged):
     found = document(("1", *FASTER))
-    found["speedups"][0]["reason"] = reason
+    found["speedups"][0]["notes"] = dump(notes)
     (row,) = prior.judged([{"id": "x", "rule": RULE | {"speedup": "faster"}}], found)["x"]["rows"]
     assert row["flagged"] == flagged
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from checkout import PATIENCE, ROOT, TINY, Checkout
 
+from kernelbench.notes import OtherProcesses, Unsettled
 from kernelbench.progress import LINE_EVERY, Job, LogHandler, Run, Tally, duration
 
 # In place of a measurement: a record, a record of a crash, or none, by mode.
@@ -23,10 +24,11 @@ from pathlib import Path
 settings, output = json.loads(sys.argv[2]), Path(sys.argv[-1])
 if settings["mode"] == "eager-control":
     sys.exit("first line\\nno such [thing]")
-reason = {"compile": "RuntimeError: [here]"}.get(settings["mode"], "")
-doubts = {"suspect": ["throttled: power cap for 9.0 ms"]}
+error = {"code": "Raised", "error": "RuntimeError: [here]", "where": ""}
+reason = error if settings["mode"] == "compile" else None
+doubts = {"suspect": [{"code": "PowerCap", "ms": 9.0}]}
 if settings["mode"] == "eager" and settings["repeat"]:
-    doubts = {"suspect": ["1 other process on the GPU"], "warm_up": {"settled": False}}
+    doubts = {"suspect": [{"code": "OtherProcesses", "count": 1}], "warm_up": {"settled": False}}
 known = {"settings": settings, "environment": {"software": {"sources": "of nothing"}}}
 output.write_text(json.dumps({**known, "status": "crashed" if reason else "ok", "reason": reason, **doubts}))
 """
@@ -37,7 +39,7 @@ RECORDS = [
 ]
 CRASHED = "softmax 128 compile float32 repeat 0: crashed: RuntimeError: [here] (log: results/cpu-test/logs/softmax/"
 FAILED = "softmax 128 eager-control float32 repeat 0: failed with exit status 1: no such [thing] (log: results/cpu-test"
-DOUBTFUL = "softmax 128 eager float32 repeat 1: 1 other process on the GPU; its warm-up did not settle (log: results/"
+DOUBTFUL = f"softmax 128 eager float32 repeat 1: {OtherProcesses(1)}; {Unsettled()} (log: results/"
 LAST = "6 of 6 jobs done in "
 # When a run will end: a time of day, with the weekday where it is not today, and in how long.
 ENDS = r"ends (\w+ )?\d\d:\d\d \(in [^)]+\)"

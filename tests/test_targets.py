@@ -3,8 +3,11 @@
 import pytest
 from records import kernel_study, tables, write_records
 
+from kernelbench.notes import Raised
 from kernelbench.numbers.topics import _met
 from kernelbench.study import Study
+
+WHY = Raised("MemoryError", "").to_json()
 
 HOST = {"eager": 8.0, "triton": 10.0}
 
@@ -59,7 +62,7 @@ def test_a_row_that_did_not_run_reaches_nothing(monkeypatch, tmp_path):
 
     def change(job, entry):
         if (job.mode, job.cell.size) == ("triton", "512"):
-            entry.update(status="incorrect", reason="off by one")
+            entry.update(status="incorrect", reason=WHY)
 
     write_records(study, tmp_path, change)
     found = {row["of"]: row for row in tables(study, tmp_path)[2]["targets"]}
@@ -75,7 +78,7 @@ def test_a_call_stands_to_no_mode_that_failed(monkeypatch, tmp_path, size):
     def change(job, entry):
         entry["samples"]["host"] = entry["samples"]["latency"]
         if (job.mode, job.cell.size) == ("eager", size):
-            entry.update(status="oom", reason="no memory")
+            entry.update(status="oom", reason=WHY)
 
     write_records(study, tmp_path, change)
     (row,) = (row for row in tables(study, tmp_path)[2]["targets"] if row["kind"] == "calls")
@@ -95,7 +98,7 @@ def test_without_a_mode_that_ran_there_is_no_ratio(monkeypatch, tmp_path):
 
     def change(job, entry):
         if job.mode == "liger":
-            entry.update(status="unsupported", reason="not installed")
+            entry.update(status="unsupported", reason=WHY)
 
     write_records(study, tmp_path, change)
     assert {row["of"] for row in tables(study, tmp_path)[2]["targets"]} == {"eager", "limit", "compile"}

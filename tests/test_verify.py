@@ -20,13 +20,15 @@ from kernelbench import claims, machine, verify
 from kernelbench.again import findings
 from kernelbench.errors import InputError
 from kernelbench.jobs import FLOOR
+from kernelbench.jobs import read as read_jobs
+from kernelbench.notes import Raised
 from kernelbench.promote import FILES
 from kernelbench.study import RECORDED, Study, cells_of, diagnosed, modes_of
 from kernelbench.summarize import Data
 from kernelbench.words import LESS_FLOOR
 
 STUDY = yaml.safe_load((RECORDED / "h200" / "study.yaml").read_text(encoding="utf-8"))
-JOBS = pd.read_parquet(RECORDED / "h200" / "jobs.parquet")
+JOBS = read_jobs(RECORDED / "h200" / "jobs.parquet")
 COMPARED = [mode for mode in STUDY["modes"] if not diagnosed(STUDY, mode)]
 WANTED = {"study": "h200", "minutes": 10, "repeats": 5, "seed": 1}
 CLAIMS = claims.load(ROOT / "paper" / "claims.yaml")
@@ -265,7 +267,7 @@ def test_a_mode_that_is_slower_by_5_percent_is_contradicted(measured):
 def test_what_failed_or_is_missing_in_either_study_is_not_compared(measured):
     recorded, _ = measured("recorded", 5, 1, 0.002, sizes=2)
     again, _ = measured("again", 5, 2, 0.002, sizes=3)
-    recorded.status["softmax", "float16", "64", "triton"] = ("oom", "out of memory", 5)
+    recorded.status["softmax", "float16", "64", "triton"] = ("oom", Raised("MemoryError", ""))
     found = verify.compare(recorded, again)
     assert set(found["size"]) == {"64", "128"}
     assert "triton" not in set(found[found["size"] == "64"]["mode"])

@@ -39,6 +39,10 @@ FREE = {
     "environment.variables",
     "settings.run",
     "settings.workload",
+    # Notes, each with fields of its own.
+    "reason",
+    "graph.reason",
+    "accuracy.reason",
 }
 # What stays with the record: the variables that name the user and their directories, which nothing that is measured
 # depends on, and what tells whether a run would measure it again.

@@ -16,6 +16,8 @@ import yaml
 from kernelbench.collect import SAME
 from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.jobs import CELL, at_once, clocks_of, runs_of, slowed
+from kernelbench.jobs import read as read_jobs
+from kernelbench.notes import Note, OtherProcesses, PowerCap, Throttled, Unwatched
 from kernelbench.study import cells_of, diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
@@ -57,7 +59,7 @@ class Gate:
         self.asked += ["--config", *config] if config else []
         self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
         self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
-        self.jobs = pd.read_parquet(directory / "jobs.parquet").reset_index(drop=True)
+        self.jobs = read_jobs(directory / "jobs.parquet").reset_index(drop=True)
         self.speedups = pd.read_csv(directory / "speedups.csv", dtype={"size": str})
         self.is_recorded = is_recorded(directory)
 
@@ -93,9 +95,8 @@ class Gate:
 
     def shared(self) -> Iterator[Defect]:
         """Jobs beside which another process computed on the GPU, or that nobody watched."""
-        said = self.jobs.suspect.fillna("[]")
-        yield from self._of(said.str.contains("other process"), "another process was on the GPU")
-        yield from self._of(said.str.contains("NVML is missing"), "nobody watched the GPU")
+        yield from self._of(self._suspected(OtherProcesses), "another process was on the GPU")
+        yield from self._of(self._suspected(Unwatched), "nobody watched the GPU")
 
     def throttled(self) -> Iterator[Defect]:
         """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ in single calls.
@@ -105,12 +106,12 @@ class Gate:
         some do, as long as no verdict on one that does beside one that does not would be another one if time went with
         the clock.
         """
-        said = self.jobs.suspect.fillna("[]")
-        hot = said.str.contains("slowdown|brake|heat")
-        yield from self._of(hot, "clocks were held back")
+        hot = [kind for kind in Throttled.__subclasses__() if kind is not PowerCap]
+        yield from self._of(self._suspected(*hot), "clocks were held back")
         margins = self.study["equivalence"]
         slow = slowed(self.jobs, margins.get("device", margins["default"]), "single")
-        capped = said.str.contains("power cap").groupby([self.jobs[name] for name in (*CELL, "mode")]).mean() >= 0.5
+        by_mode = self._suspected(PowerCap).groupby([self.jobs[name] for name in (*CELL, "mode")])
+        capped = by_mode.mean() >= 0.5
         slow &= ~capped.groupby(level=CELL).transform("all")
         for *cell, mode in slow.index[slow]:
             if capped[(*cell, mode)] and not self._hangs_on_clock(cell, mode, ~capped[tuple(cell)]):
@@ -175,6 +176,10 @@ class Gate:
         """A recorded study that no commit's sources measured."""
         if self.is_recorded and not self.environment.get("commit"):
             yield Defect("no commit has the sources that measured it", [], "commit them, measure again, promote again")
+
+    def _suspected(self, *kinds: type[Note]) -> pd.Series:
+        """Say of each job whether a note of one of these kinds speaks against its times."""
+        return self.jobs.suspect.map(lambda said: any(isinstance(note, kinds) for note in said or ())).astype(bool)
 
     def _of(self, which: pd.Series, what: str) -> Iterator[Defect]:
         found = self.jobs[which.fillna(False).astype(bool)]

@@ -4,14 +4,40 @@ Older records say neither: then there is nothing to tell, and not zero.
 """
 
 import json
-import re
+from pathlib import Path
 
 import pandas as pd
+
+from kernelbench import notes, old_records
 
 PARTS = ("overhead", "compilation", "measurement", "wall")
 CELL = ["op", "dtype", "size"]
 # What the device's timer reads where nothing is between its two events, in µs.
 FLOOR = "floors.event_pair"
+
+
+def read(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
+    """Return the jobs of a jobs.parquet, or these columns of them, with notes in the place of JSON.
+
+    reason, graph.reason: a Note or None; suspect: a list of them; process.again: a list of {doubts, seconds, medians}.
+    """
+    jobs = pd.read_parquet(path, columns=columns)
+    readers = {"reason": _note, "graph.reason": _note, "suspect": _notes, "process.again": _tries}
+    found = {name: jobs[name].map(read, na_action="ignore") for name, read in readers.items() if name in jobs}
+    # As objects: pandas would make a column of nothing but None one of numbers.
+    return jobs.assign(**{name: own.astype(object).where(own.notna(), None) for name, own in found.items()})
+
+
+def _note(text: str) -> notes.Note | None:
+    return notes.load(json.loads(text)) if text[:1] == "{" else old_records.note_of(text)
+
+
+def _notes(text: str) -> list[notes.Note]:
+    return [old_records.note_of(said) if isinstance(said, str) else notes.load(said) for said in json.loads(text)]
+
+
+def _tries(text: str) -> list[dict]:
+    return [old_records.try_of(out) for out in json.loads(text)]
 
 
 def packages(jobs: pd.DataFrame) -> dict[str, str]:
@@ -137,22 +163,17 @@ def _costs(jobs: pd.DataFrame) -> dict:
 
 
 def _suspects(jobs: pd.DataFrame) -> dict | None:
-    """Return {jobs, of, kinds}: how many of the jobs that ran are suspect, and by kind {jobs, cells}.
+    """Return {jobs, of, kinds}: how many of the jobs that ran are suspect, and by code of the note {jobs, cells}.
 
     cells: [{op, dtype, size, jobs, of, modes}], the most jobs first; modes: those with such a job, None for all.
     """
     if "suspect" not in jobs:
         return None
     ran = jobs[jobs.status == "ok"]
-    kinds = [sorted({_kind(said) for said in json.loads(text)}) for text in ran.suspect]
+    kinds = [sorted({note.code for note in said or ()}) for said in ran.suspect]
     each = ran.assign(kind=kinds).explode("kind").dropna(subset=["kind"])
     found = {kind: {"jobs": len(own), "cells": _cells(own, ran)} for kind, own in each.groupby("kind")}
     return {"jobs": sum(map(bool, kinds)), "of": len(ran), "kinds": found}
-
-
-def _kind(said: str) -> str:
-    """Return what a job says against its times without its numbers."""
-    return re.sub(r"^\d+ other process(es)?", "other processes", re.sub(r" for [\d.]+ ms$", "", said))
 
 
 def _cells(hit: pd.DataFrame, ran: pd.DataFrame) -> list[dict]:

@@ -80,6 +80,7 @@ def _environment(directory: Path) -> jinja2.Environment:
         "ci": ci, "value": value, "words": words, "runs": runs, "percent": percent, "plural": plural,
         "round_to": round_to, "sentence": sentence, "span": span,
     }  # fmt: skip
+    environment.tests["noted"] = noted
     return environment
 
 
@@ -182,6 +183,11 @@ def runs(found, of) -> str:
         else:
             parts.append([size])
     return words(text for part in parts for text in ([f"{part[0]} to {part[-1]}"] if len(part) > 2 else part))
+
+
+def noted(row: dict, *codes: str) -> bool:
+    """Say whether a row has a note of one of these codes."""
+    return any(note["code"] in codes for note in row["notes"])
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-import pandas as pd
 import yaml
 from rich.table import Table
 
 from kernelbench import freshness, machine
 from kernelbench.errors import InputError
+from kernelbench.jobs import read as read_jobs
+from kernelbench.notes import NeedsDevice
 from kernelbench.progress import clock, duration
 from kernelbench.study import Job, Study
 
@@ -30,6 +31,27 @@ class Source:
     name: str
     by_op: dict[tuple[str, str], float]
     by_mode: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of a job, nan where unknown.
+
+    source: whose mean that is, None where nobody has one; like: the mode that stands for one that is nowhere known;
+    refused_on: the device that the mode is not for.
+    """
+
+    seconds: float
+    source: Source | None = None
+    like: str = ""
+    refused_on: str = ""
+
+    def __str__(self) -> str:
+        if self.refused_on:
+            return f"unsupported on {self.refused_on}"
+        if not self.source:
+            return "nothing"
+        return f"nothing; as {self.like} on {self.source.name}" if self.like else self.source.name
 
 
 def source(name: str, rows: Iterable[tuple[str, str, float]]) -> Source:
@@ -83,26 +105,26 @@ def _of_table(path: Path) -> Source:
 
     They took no time, and may be asked for on this one.
     """
-    jobs = pd.read_parquet(path, columns=["op", "mode", "seconds.wall", "reason"])
-    elsewhere = jobs.pop("reason").fillna("").str.contains(", this machine is ", regex=False)
+    jobs = read_jobs(path, columns=["op", "mode", "seconds.wall", "reason"])
+    elsewhere = jobs.pop("reason").map(lambda reason: isinstance(reason, NeedsDevice)).astype(bool)
     return source(path.parent.name, jobs[~elsewhere].itertuples(index=False))
 
 
-def estimate(study: Study, job: Job, sources: list[Source]) -> tuple[float, str]:
-    """Return (seconds, where they come from) of a job.
+def estimate(study: Study, job: Job, sources: list[Source]) -> Estimate:
+    """Return what a job will take.
 
     From the first source that knows its mode, of its op where that is known; else those of the slowest mode known.
     """
     if study.device not in study.modes[job.mode].get("devices", [study.device]):
-        return 0, f"unsupported on {study.device}"
+        return Estimate(0, refused_on=study.device)
     for known in sources:
         if job.mode in known.by_mode:
-            return known.by_op.get((job.cell.op, job.mode), known.by_mode[job.mode]), known.name
+            return Estimate(known.by_op.get((job.cell.op, job.mode), known.by_mode[job.mode]), known)
     for known in sources:
         if known.by_mode:
             slowest = max(known.by_mode, key=known.by_mode.get)
-            return known.by_mode[slowest], f"nothing; as {slowest} on {known.name}"
-    return math.nan, "nothing"
+            return Estimate(known.by_mode[slowest], known, like=slowest)
+    return Estimate(math.nan)
 
 
 def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
@@ -124,8 +146,7 @@ def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | 
     if again:
         count = len(there) - len(done)
         lines.insert(1, f"{count:,} of those left are measured again: settings or sources have changed.")
-    places = {where for _, where in left.values()}
-    used = [other.name for other in others if any(f" {where}".endswith(f" {other.name}") for where in places)]
+    used = [other.name for other in others if any(estimate.source is other for estimate in left.values())]
     if set(used) - {study.machine}:
         lines.insert(-2, f"Times measured on {', '.join(used)}; yours may differ.")
     return lines
@@ -136,7 +157,7 @@ def _some(paths: list[Path]) -> list[Path]:
     return paths[:: max(1, math.ceil(len(paths) / READ))]
 
 
-def _table(study: Study, done: Iterable[Job], left: dict[Job, tuple[float, str]]) -> Table:
+def _table(study: Study, done: Iterable[Job], left: dict[Job, Estimate]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("mode", no_wrap=True)
     for name in ("done", "left", "a job", "all left"):
@@ -144,26 +165,26 @@ def _table(study: Study, done: Iterable[Job], left: dict[Job, tuple[float, str]]
     table.add_column("measured on")
     count = Counter(job.mode for job in done)
     for mode in study.modes:
-        seconds = [each for job, (each, _) in left.items() if job.mode == mode]
-        where = next((where for job, (_, where) in left.items() if job.mode == mode), "")
+        own = [estimate for job, estimate in left.items() if job.mode == mode]
+        seconds = [estimate.seconds for estimate in own]
         known = seconds and not math.isnan(sum(seconds))
         times = (f"{fmean(seconds):.1f} s", duration(sum(seconds))) if known else ("", "")
-        table.add_row(mode, f"{count[mode]:,}", f"{len(seconds):,}", *times, where)
+        table.add_row(mode, f"{count[mode]:,}", f"{len(seconds):,}", *times, str(own[0]) if own else "")
     return table
 
 
-def _time(left: dict[Job, tuple[float, str]], gpus: int) -> str:
+def _time(left: dict[Job, Estimate], gpus: int) -> str:
     """Return how long the jobs take together and, each repeat on one of the `gpus`, side by side."""
     lanes = Counter()
-    for job, (seconds, _) in left.items():
-        lanes[job.repeat % gpus] += seconds
+    for job, estimate in left.items():
+        lanes[job.repeat % gpus] += estimate.seconds
     total, longest = lanes.total(), max(lanes.values())
     if math.isnan(total):
         return "time: unknown until jobs of this machine are measured"
     shared = f", {duration(longest)} on {gpus} GPUs" if gpus > 1 else ""
     each = Counter()
-    for job, (seconds, _) in left.items():
-        each[job.repeat] += seconds
+    for job, estimate in left.items():
+        each[job.repeat] += estimate.seconds
     repeat = f"; a repeat takes {duration(max(each.values()))}" if len(each) > 1 else ""
     return f"time: {duration(total)}{shared}; started now, measured by {clock(longest)}{repeat}"
 

@@ -31,9 +31,10 @@ from kernelbench.claims import DECIDED, values
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.names import known
+from kernelbench.notes import FLAGS, NotMeasured, find
 from kernelbench.statistics import FAR
 from kernelbench.study import refuse_duplicates, require_known, validate
-from kernelbench.words import ALL, FAR_NOTE, LACKING_NOTE, PEAKS_NOTE
+from kernelbench.words import ALL
 
 SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
 SPEEDUP = ("op", "dtype", "size", "mode", "baseline", "metric")
@@ -167,7 +168,7 @@ def _compared(rule: dict, row: dict, document: dict) -> dict | None:
     if row["speedup"] is None:
         return None
     # Of repeats in two peaks, or far off, an interval promises too much.
-    flagged = any(note in (row["reason"] or "") for note in (PEAKS_NOTE, FAR_NOTE))
+    flagged = find(row["notes"], *FLAGS) is not None
     agrees = _agrees(rule, row)
     if flagged and agrees is False and _agrees(rule, row, FAR) is not False:
         agrees = None
@@ -203,7 +204,7 @@ def _ms(time: dict) -> dict:
 
 def _agrees(rule: dict, row: dict, wider: float = 1) -> bool | str | None:
     # Where a repeat is not ok there is no verdict; a mean over some of the sizes is another than what is asked for.
-    if not row["verdict"] or (row["size"] == ALL and LACKING_NOTE in row["reason"]):
+    if not row["verdict"] or (row["size"] == ALL and find(row["notes"], NotMeasured)):
         return None
     if "speedup" in rule:
         return row["verdict"] == rule["speedup"] if row["verdict"] in DECIDED else None

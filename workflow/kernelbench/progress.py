@@ -24,6 +24,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from kernelbench.attempts import doubts
+from kernelbench.notes import say
 
 # Drawing takes time of the machine that measures.
 DRAWS_PER_SECOND = 1
@@ -337,7 +338,7 @@ def _outcome(record: Path | None) -> tuple[str, str, list[str]]:
         return "ok", "", []
     try:
         entry = json.loads(record.read_text(encoding="utf-8"))
-        return entry["status"], entry["reason"], doubts(entry)
+        return entry["status"], say(filter(None, [entry["reason"]])), list(map(str, doubts(entry)))
     except (OSError, ValueError, KeyError) as error:
         return "failed", f"its record cannot be read ({error})", []
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import freshness
+from kernelbench import freshness, old_records
 from kernelbench.collect import KEY
 from kernelbench.errors import InputError
 from kernelbench.harness import record
@@ -70,6 +70,7 @@ def _entries(recorded: Path):
         entry |= _series(series.get(tuple(row[name] for name in KEY)), row["settled"])
         if "process" in entry and entry["process"]["code"].lstrip("-").isdigit():
             entry["process"]["code"] = int(entry["process"]["code"])
+        entry = old_records.upgraded(entry)
         _complete(entry, schema)
         yield entry
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 WORKFLOW = Path("workflow")
-# What measures is no source of a table: each record names the files that measured it.
+# What measures is no source of a table, unlike what it loads: each record names the files that measured it.
 HARNESS = WORKFLOW / "kernelbench/harness"
 
 
@@ -20,7 +20,7 @@ def sources(script: str) -> list[str]:
         if path not in found:
             found.add(path)
             left += _imports(path)
-    return sorted(map(str, found))
+    return sorted(str(path) for path in found if HARNESS not in path.parents)
 
 
 @cache
@@ -35,4 +35,4 @@ def _imports(path: Path) -> list[Path]:
     modules = {WORKFLOW.joinpath(*name.split(".")) for name in names if name.startswith("kernelbench.")}
     modules = {part for module in modules for part in (module, *module.parents) if WORKFLOW in part.parents}
     files = {file for module in modules for file in (module.with_suffix(".py"), module / "__init__.py")}
-    return [file for file in sorted(files) if file.is_file() and HARNESS not in file.parents]
+    return [file for file in sorted(files) if file.is_file()]

@@ -22,6 +22,7 @@ from pathlib import Path
 from kernelbench import lanes, supervise
 from kernelbench.errors import InputError
 from kernelbench.harness import child, environment, provenance
+from kernelbench.notes import Exited, Killed, Note, TimeLimit
 
 MESSAGE_BYTES = 2**16
 # What a run of the workflow leaves in its environment: the process that parents must not outlive.
@@ -126,16 +127,16 @@ def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, 
     if outcome["end"] != "exited" or outcome["code"] != 0 or "phase" in record:
         from kernelbench.harness.measure import unfinished
 
-        record = unfinished(record, *_verdict(outcome, timeout))
+        record = unfinished(record, *_verdict(outcome, timeout, record.get("phase")))
     record["environment"]["cleared"] = environment.cleared(os.environ, decided)
     return record, outcome
 
 
-def _verdict(outcome: dict, timeout: float) -> tuple[str, str]:
+def _verdict(outcome: dict, timeout: float, phase: str | None) -> tuple[str, Note]:
     """Return (status, reason) of a process that did not reach its end."""
     if outcome["end"] == "timeout":
-        return "timeout", f"time limit of {timeout:g} s"
-    return "crashed", f"killed by {outcome['code']}" if outcome["end"] == "killed" else f"exit code {outcome['code']}"
+        return "timeout", TimeLimit(timeout, phase)
+    return "crashed", Killed(outcome["code"], phase) if outcome["end"] == "killed" else Exited(outcome["code"], phase)
 
 
 def _last(result: int) -> dict | None:

@@ -15,33 +15,22 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import compilation, gpus, host, jobs, means, statistics
+from kernelbench import compilation, gpus, host, jobs, means, notes, statistics
 from kernelbench.causes import DECIDED, Causes
 from kernelbench.jobs import FLOOR
+from kernelbench.notes import Note
 from kernelbench.precision import MEDIAN_VARIANCE
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, LIMIT, TWIN, cells_of, diagnosed, modes_of
 from kernelbench.targets import NOTHING, judged
 from kernelbench.traces import traces
-from kernelbench.words import (
-    ALL,
-    DERIVED,
-    EXACT_NOTE,
-    FAR_NOTE,
-    FLOOR_FACTOR,
-    LACKING_NOTE,
-    LESS_FLOOR,
-    MEASURED,
-    PEAKS_NOTE,
-    UNCOVERED_NOTE,
-    UNEXPLAINED,
-)
+from kernelbench.words import ALL, DERIVED, FLOOR_FACTOR, LESS_FLOOR, MEASURED, UNEXPLAINED
 
 # Those that every study has, of a GPU or of a CPU, even if no job of it came so far.
 ALWAYS = {True: {"device", "latency", "first_call", "peak_memory"}, False: {"latency", "first_call"}}
-SUMMARY = "machine op dtype size mode metric unit n estimate ci_low ci_high status reason"
+SUMMARY = "machine op dtype size mode metric unit n estimate ci_low ci_high status notes"
 SPEEDUPS = (
-    "machine op dtype size mode baseline metric n speedup ci_low ci_high p p_holm verdict cause status reason "
+    "machine op dtype size mode baseline metric n speedup ci_low ci_high p p_holm verdict cause status notes "
     "hl hl_low hl_high delta"
 )
 PAYBACK = "op dtype size mode metric n cost saved kind calls low high"
@@ -52,7 +41,6 @@ PAID_BY = ("device", "latency", "throughput")
 STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
 # What the median absolute deviation of normal values is multiplied by to be their standard deviation.
 NORMAL_MAD = 1.4826
-OFF_STREAM = "not on PyTorch's stream: it has latency, throughput and first_call"
 # The timers whose samples are asked whether they still get shorter.
 DRIFTING = ("device", "latency")
 WORK = ["work.flops", "work.bytes", "work.bound"]
@@ -64,7 +52,7 @@ class Data:
     def __init__(self, directory: Path):
         self.study = yaml.safe_load((directory / "study.yaml").read_text(encoding="utf-8"))
         self.environment = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
-        self.jobs = pd.read_parquet(directory / "jobs.parquet")
+        self.jobs = jobs.read(directory / "jobs.parquet")
         samples = pd.read_parquet(directory / "samples.parquet")
         self.device_metric = "device" if self.environment["gpu"] else "latency"
         there = {*samples.timer.unique(), *ALWAYS[bool(self.environment["gpu"])]}
@@ -99,23 +87,22 @@ class Data:
         away = logs.assign(log=(logs["log"] - middle).abs()).groupby(key, observed=True)["log"]
         return pd.DataFrame({"within": away.median() * NORMAL_MAD, "samples": away.size()})
 
-    def _status(self, group: pd.DataFrame) -> tuple[str, str, int]:
-        """Return (worst status, reason, number of repeats) of one (cell, mode)."""
+    def _status(self, group: pd.DataFrame) -> tuple[str, Note | None]:
+        """Return (worst status, reason) of one (cell, mode)."""
         worst = max(group.status, key=STATUSES.index)
+        if worst == "ok":
+            return worst, None
         hit = group[group.status == worst]
-        reason = "" if worst == "ok" else hit.reason.iloc[0]
-        if worst != "ok" and len(hit) < len(group):
-            reason = f"{len(hit)} of {len(group)} repeats: {reason}"
-        return worst, reason, len(group)
+        reason = hit.reason.iloc[0]
+        return worst, reason if len(hit) == len(group) else notes.InRepeats(len(hit), len(group), reason)
 
-    def status_of(self, row: tuple, metric: str) -> tuple[str, str]:
+    def status_of(self, row: tuple, metric: str) -> tuple[str, Note | None]:
         """Return (status, reason) of one metric of a (op, dtype, size, mode)."""
-        status, reason, _ = self.status[row]
+        status, reason = self.status[row]
         if status == "ok" and (*row, metric) not in self.logs:
-            reason = self.no_graph.get(row) if metric == "graph" else None
-            return "unsupported", reason if isinstance(reason, str) else OFF_STREAM
+            return "unsupported", (self.no_graph.get(row) if metric == "graph" else None) or notes.OffStream()
         if status == "ok" and self.values(row, metric) is None:
-            return "unsupported", "it is 0, of which there is no ratio"
+            return "unsupported", notes.IsZero()
         return status, reason
 
     def delta(self, metric: str) -> float:
@@ -271,14 +258,23 @@ def _paybacks(data: Data, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write `table` with six significant digits: more than any interval here supports, equal on any machine."""
+    """Write `table` with six significant digits: more than any interval here supports, equal on any machine.
+
+    Notes are written for people: `reason` is their text.
+    """
+    if "notes" in table:
+        table = table.assign(notes=table.notes.map(notes.say)).rename(columns={"notes": "reason"})
     table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def _plain(table: pd.DataFrame) -> list[dict]:
-    """Return rows as JSON can hold them: floats to six digits, None for a missing one."""
+    """Return rows as JSON can hold them: floats to six digits, None for a missing one, notes as `notes.dump` has them.
+
+    `reason` is the text of the notes for people, as in the CSV; no code reads it.
+    """
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    return [{k: _digits(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    rows = [row | {"reason": notes.say(row["notes"])} if "notes" in row else row for row in rows]
+    return [{k: _digits(v) if isinstance(v, float) else notes.dump(v) for k, v in row.items()} for row in rows]
 
 
 def _digits(value: float) -> float:
@@ -317,22 +313,23 @@ def _summary_rows(data: Data, ceilings: dict):
         for metric in data.metrics:
             status, reason = data.status_of(row, metric)
             values = data.values(row, metric)
-            notes = [reason or _floor_note(data, row, metric) or _uncovered_note(data, row, metric)]
-            notes.append("" if values is None else _peaks_note(values))
-            note = "; ".join(filter(None, notes))
-            yield _summary_row(row, metric, MEASURED[metric], values, status, note)
+            found = [reason or _floor_note(data, row, metric) or _uncovered_note(data, row, metric)]
+            found.append(None if values is None else _peaks_note(values))
+            yield _summary_row(row, metric, MEASURED[metric], values, status, found)
         values = data.values(row, data.device_metric)
         if values is None:
             continue
         for metric, rates in _rates(data, row, values, ceilings).items():
-            yield _summary_row(row, metric, DERIVED[metric], rates, *data.status_of(row, data.device_metric))
+            status, reason = data.status_of(row, data.device_metric)
+            yield _summary_row(row, metric, DERIVED[metric], rates, status, [reason])
 
 
-def _summary_row(row, metric, unit, values, status, reason) -> list:
+def _summary_row(row, metric, unit, values, status, found: list[Note | None]) -> list:
+    told = [note for note in found if note]
     if values is None:
-        return [*row, metric, unit, 0, np.nan, np.nan, np.nan, status, reason]
-    found = statistics.interval(values.to_numpy())
-    return [*row, metric, unit, found.n, found.estimate, found.low, found.high, status, reason]
+        return [*row, metric, unit, 0, np.nan, np.nan, np.nan, status, told]
+    own = statistics.interval(values.to_numpy())
+    return [*row, metric, unit, own.n, own.estimate, own.low, own.high, status, told]
 
 
 def _rates(data: Data, row: tuple, values: pd.Series, ceilings: dict) -> dict[str, pd.Series]:
@@ -353,34 +350,31 @@ def _rates(data: Data, row: tuple, values: pd.Series, ceilings: dict) -> dict[st
     return rates
 
 
-def _floor_note(data: Data, row: tuple, metric: str) -> str:
+def _floor_note(data: Data, row: tuple, metric: str) -> Note | None:
     """Return a note where a device time is so short that the timer's own floor shows in it."""
     if metric != "device" or data.values(row, metric) is None:
-        return ""
+        return None
     floor = data.floors[row]
     below = np.exp(data.values(row, metric).mean()) < FLOOR_FACTOR * floor
-    return f"below {FLOOR_FACTOR} times the timer's floor of {floor:.3g} µs" if below else ""
+    return notes.NearFloor(_digits(floor), FLOOR_FACTOR) if below else None
 
 
-def _uncovered_note(data: Data, row: tuple, metric: str) -> str:
+def _uncovered_note(data: Data, row: tuple, metric: str) -> Note | None:
     """Return a note where the host's work shows in a device time: no delay hides more launches than the queue holds."""
     share = data.uncovered.get((*row, metric), 0)
-    return f"{UNCOVERED_NOTE} in {share:.0%} of the samples: the host's time is in it" if share >= 0.5 else ""
+    return notes.Uncovered(_digits(share)) if share >= 0.5 else None
 
 
-def _peaks_note(logs: pd.Series) -> str:
+def _peaks_note(logs: pd.Series) -> Note | None:
     """Return a note where the repeats fall into two groups: no interval is honest about those."""
     found = statistics.two_peaks(logs.to_numpy())
-    return (
-        f"{PEAKS_NOTE}: {found.lower} and {found.upper} repeats, {100 * (found.ratio - 1):.2g} % apart" if found else ""
-    )
+    return notes.TwoPeaks(found.lower, found.upper, _digits(100 * (found.ratio - 1))) if found else None
 
 
-def _pairs_note(pairs: pd.Series) -> str:
+def _pairs_note(pairs: pd.Series) -> Note | None:
     """Return a note where the pairs fall into two groups or some are far off, as times may be by their block alone."""
     far = statistics.far_off(pairs.to_numpy())
-    off = f"{FAR_NOTE}: {far} of {len(pairs)} repeats, more than {statistics.FAR} times their median" if far else ""
-    return _peaks_note(pairs) or off
+    return _peaks_note(pairs) or (notes.FarOff(far, len(pairs), statistics.FAR) if far else None)
 
 
 def _targets(data: Data, ceilings: dict) -> list[dict]:
@@ -515,23 +509,23 @@ def _speedup_row(data: Data, row: tuple, baseline: str, metric: str) -> list:
     status, reason = data.status_of(row, metric)
     other, why = data.status_of((*row[:3], baseline), metric)
     if STATUSES.index(other) > STATUSES.index(status):
-        status, reason = other, f"{baseline}: {why}"
+        status, reason = other, notes.OfBaseline(baseline, why)
     pairs = data.pairs_of(row, baseline, metric)
     if metric == "first_call" and (unlike := _unlike_workers(data, row, baseline)):
         pairs, status, reason = None, "unsupported", unlike
-    return _row(data, row, baseline, metric, pairs, status, reason)
+    return _row(data, row, baseline, metric, pairs, status, [reason])
 
 
-def _unlike_workers(data: Data, row: tuple, baseline: str) -> str:
-    """Return why first calls do not compare, empty where they do: both compile, and not in as many processes.
+def _unlike_workers(data: Data, row: tuple, baseline: str) -> Note | None:
+    """Return why first calls do not compare, None where they do: both compile, and not in as many processes.
 
     A diagnostic arm is there to show what that does.
     """
     *cell, mode = row
     own, other = (data.workers.get((*cell, arm)) for arm in (mode, baseline))
     if own == other or None in (own, other) or diagnosed(data.study, mode):
-        return ""
-    return f"compiled in {own:g} processes, {baseline} in {other:g}"
+        return None
+    return notes.OtherWorkers(own, baseline, other)
 
 
 def _all_rows(data: Data, baseline: str, metric: str):
@@ -550,37 +544,36 @@ def _all_rows(data: Data, baseline: str, metric: str):
         pairs, missing = _all_sizes(data, op, dtype, sizes, mode, baseline, metric)
         statuses = [data.status_of((op, dtype, s, m), metric)[0] for s in sizes for m in (mode, baseline)]
         status = max(statuses, key=STATUSES.index)
-        reason = f"not ok at {', '.join(missing)}" if missing else ""
+        told = [notes.NotOk(missing) if missing else None]
         if len(sizes) < len(every):
-            left = f"{LACKING_NOTE} {', '.join(s for s in every if s not in sizes)}: over the other {len(sizes)} sizes"
-            reason = "; ".join(filter(None, [reason, left]))
-        yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, reason)
+            told.append(notes.NotMeasured([s for s in every if s not in sizes], len(sizes)))
+        yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, told)
 
 
-def _row(data, row, baseline, metric, pairs, status, reason) -> list:
+def _row(data, row, baseline, metric, pairs, status, told: list[Note | None]) -> list:
     op, dtype, size, mode = row
     delta = data.delta(metric)
     head = [op, dtype, size, mode, baseline, metric]
     if pairs is None:
         nothing = [np.nan] * 3
-        return [*head, 0, *nothing, np.nan, np.nan, "", "", status, reason, *nothing, delta]
+        return [*head, 0, *nothing, np.nan, np.nan, "", "", status, [note for note in told if note], *nothing, delta]
     logs = pairs.to_numpy()
     found = statistics.interval(logs)
     exact = statistics.hodges_lehmann(logs)
-    notes = ["" if size == ALL else _pairs_note(pairs), _exact_note(found, exact)]
-    reason = "; ".join(filter(None, [reason, *notes]))
+    told = [*told, None if size == ALL else _pairs_note(pairs), _exact_note(found, exact)]
     return [
-        *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status, reason,
+        *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status,
+        [note for note in told if note],
         *exact, delta,
     ]  # fmt: skip
 
 
-def _exact_note(found: Interval, exact: tuple[float, float, float]) -> str:
+def _exact_note(found: Interval, exact: tuple[float, float, float]) -> Note | None:
     """Return a note where only one of the two intervals, Student's and the exact one, holds a speedup of 1."""
     _, low, high = exact
     if np.isnan(low) or (found.low <= 1 <= found.high) == (low <= 1 <= high):
-        return ""
-    return EXACT_NOTE
+        return None
+    return notes.ExactDisagrees()
 
 
 def _controls(table: pd.DataFrame, data: Data) -> dict:
@@ -616,7 +609,7 @@ def _tries(data: Data) -> dict | None:
     at, each as a multiple of that of the try that was kept, None where there are none. None where no job says how often
     it was tried.
     """
-    said = data.jobs.get("process.again", pd.Series(dtype=str)).dropna().map(json.loads)
+    said = data.jobs.get("process.again", pd.Series(dtype=object)).dropna()
     if said.empty:
         return None
     again = data.jobs.loc[said[said.map(len) > 0].index, ["op", "dtype", "size", "mode", "repeat"]]

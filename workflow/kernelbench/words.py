@@ -1,4 +1,4 @@
-"""The words of the tables, for those who write and those who read them: metrics with their units, notes, causes."""
+"""The words of the tables, for those who write and those who read them: metrics with their units, causes."""
 
 # The metrics that speedups exist for, with the unit of their samples.
 MEASURED = {
@@ -12,11 +12,6 @@ DERIVED = {"tflops": "TFLOP/s", "gbps": "GB/s", "roofline": "1"}
 LESS_FLOOR = "device less floor"
 # In the place of a size: the mean over all of them.
 ALL = "all"
-# What the reasons of rows begin with.
-PEAKS_NOTE, FAR_NOTE = "two peaks", "far off"
-EXACT_NOTE = "the exact interval disagrees"
-LACKING_NOTE = "not measured at"
-UNCOVERED_NOTE = "uncovered"
 # Below this multiple of the timer's floor a device time says little.
 FLOOR_FACTOR = 10
 # Causes: the same kernels at another clock, and none that was found.

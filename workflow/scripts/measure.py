@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from kernelbench import attempts, freshness, lanes, start
+from kernelbench import attempts, freshness, lanes, notes, start
 from kernelbench.errors import run
 from kernelbench.harness import record
 from kernelbench.harness.child import SETTINGS
@@ -90,12 +90,12 @@ def _started() -> float:
 def _line(entry: dict) -> str:
     """Return what became of the job, in one line."""
     latency = entry["samples"].get("latency", {}).get("values")
-    found = f"latency {median(latency):.1f} µs" if latency else entry["reason"]
+    found = f"latency {median(latency):.1f} µs" if latency else str(notes.load(entry["reason"]) or "")
     seconds = {name: round(value, 2) for name, value in entry["seconds"].items()}
     parts = "{overhead} overhead + {compilation} compilation + {measurement} measurement".format(**seconds)
-    notes = list(dict.fromkeys([*entry["suspect"], *attempts.doubts(entry)]))
-    notes += [f"ended what it left behind: {left}" for left in entry["process"]["left"]]
-    return "; ".join([f"{entry['status']} {found}".strip(), f"{seconds['wall']} s = {parts}", *notes])
+    said = list(dict.fromkeys(map(str, [*notes.load(entry["suspect"]), *attempts.doubts(entry)])))
+    said += [f"ended what it left behind: {left}" for left in entry["process"]["left"]]
+    return "; ".join([f"{entry['status']} {found}".strip(), f"{seconds['wall']} s = {parts}", *said])
 
 
 def _settings(text: str) -> dict:

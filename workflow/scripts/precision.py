@@ -4,10 +4,10 @@ import argparse
 import json
 from pathlib import Path
 
-import pandas as pd
 from rich.console import Console
 
 from kernelbench.errors import InputError, run
+from kernelbench.jobs import read as read_jobs
 from kernelbench.precision import report, table
 from kernelbench.summarize import summarize
 
@@ -25,7 +25,7 @@ def main() -> None:
     written = there[0] / "summary.json"
     # A recorded study has none. Where one is measured, its study.yaml may already be that of the next run.
     document = json.loads(written.read_text(encoding="utf-8")) if written.is_file() else summarize(there[0])[2]
-    found = table(document, pd.read_parquet(there[0] / "jobs.parquet"))
+    found = table(document, read_jobs(there[0] / "jobs.parquet"))
     console = Console(highlight=False, markup=False)
     for piece in report(document["study"], found):
         console.print(piece, soft_wrap=True)

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import yaml
 from rich.console import Console
 
 from kernelbench import claims, start
 from kernelbench.errors import InputError, run
+from kernelbench.jobs import read as read_jobs
 from kernelbench.study import RECORDED
 from kernelbench.summarize import Data, summarize, write_csv
 from kernelbench.verify import choose, compare, judge, named, preview, report, require_same, require_told
@@ -37,7 +37,7 @@ def main() -> None:
         known = [named(known, wanted["claim"])]
         require_told(known[0], wanted["study"], document)
         rule = known[0]["rule"]
-    part = choose(study, pd.read_parquet(recorded / "jobs.parquet"), wanted, rule)
+    part = choose(study, read_jobs(recorded / "jobs.parquet"), wanted, rule)
     console = Console(highlight=False, markup=False)
     console.print(preview(wanted["study"], part, wanted, arguments.gpus), soft_wrap=True)
     results = Path("results", f"{label}-verify")

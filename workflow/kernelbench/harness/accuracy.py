@@ -10,6 +10,7 @@ from math import isfinite, sqrt
 
 from kernelbench.harness.dtypes import Dtype
 from kernelbench.harness.program import Program
+from kernelbench.notes import NoisyReference, OffReference, OtherOutput, ZeroReference
 
 # Elements of a float64 chunk of the reference: 0.5 GiB each for input, output and temporaries.
 CHUNK_ELEMENTS = 2**26
@@ -79,7 +80,7 @@ def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2) -> d
         # Under autocast the dtype is that of the last operation: a fused one may have another than its parts.
         if output.shape != theirs.shape or (output.dtype != theirs.dtype and not program.autocast):
             found, wanted = (f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in (output, theirs))
-            return {"ok": False, "reason": f"output is {found}, eager's is {wanted}"}
+            return {"ok": False, "reason": OtherOutput(found, wanted).to_json()}
     exact, workload = program.exact(), program.workload
     dtype = getattr(torch, program.reference)
     sums = [_Sums(output) for output in outputs]
@@ -126,17 +127,16 @@ class _Sums:
     def verdict(self, slack: float) -> dict:
         *off, reference = self.squares
         if not reference:
-            return {"ok": False, "reason": "the reference is zero everywhere: there is nothing to compare with"}
+            return {"ok": False, "reason": ZeroReference().to_json()}
         error, eager_error = (sqrt(square / reference) for square in off)
         limit = slack * eager_error + self.rounding
         if limit >= 1:  # Zeros would pass.
-            reason = f"eager's own error is {eager_error:.2g} of the reference: the check would compare noise"
+            reason = NoisyReference(eager_error).to_json()
             return {"ok": False, "error": error, "eager_error": eager_error, "limit": limit, "reason": reason}
         # Written so that a NaN error never passes.
         ok = self.special and error <= limit
         error = error if isfinite(error) else None  # JSON knows no NaN.
         verdict = {"error": error, "eager_error": eager_error, "limit": limit, "special": self.special, "ok": ok}
         if not ok:
-            where = "" if self.special else "; NaN or inf in other places than eager's"
-            verdict["reason"] = f"relative error {error}, allowed {limit:.3g}{where}"
+            verdict["reason"] = OffReference(error, limit, self.special).to_json()
         return verdict

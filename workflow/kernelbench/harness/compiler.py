@@ -2,6 +2,8 @@
 
 import os
 
+from kernelbench.notes import GraphsSkipped, Note, NothingCompiled, PartlyEager
+
 # How many compile at a time.
 WORKERS = "TORCHINDUCTOR_COMPILE_THREADS"
 # How many processes compile, as start_workers left it.
@@ -71,8 +73,8 @@ def compiling_nothing():
     return torch.compiler.set_stance("fail_on_recompile")
 
 
-def fallback(cuda_graphs: bool) -> str:
-    """Return why what this process ran was not compiled as its mode asks, in whole or in part; empty where it was.
+def fallback(cuda_graphs: bool) -> Note | None:
+    """Return why what this process ran was not compiled as its mode asks, in whole or in part; None where it was.
 
     cuda_graphs: whether the mode asks for CUDA graphs. A graph break is no fallback: what is on both sides of it is
     compiled, and `observe` counts it. Dynamo counts the frames that it was given, and those that it compiled or found
@@ -84,11 +86,11 @@ def fallback(cuda_graphs: bool) -> str:
     frames, skips = counters["frames"], counters["inductor"]["cudagraph_skips"]
     failed = frames["total"] - frames["ok"]
     if not counters["stats"]["unique_graphs"]:
-        return "torch.compile compiled no graph: all of it ran in eager mode"
+        return NothingCompiled()
     if failed:
         why = next((text.partition("\n")[0] for text in counters["unimplemented"]), "an error was suppressed")
-        return f"torch.compile left {failed} of {frames['total']} frames to eager mode: {why}"
-    return f"torch.compile skipped CUDA graphs {skips} times" if cuda_graphs and skips else ""
+        return PartlyEager(failed, frames["total"], why)
+    return GraphsSkipped(skips) if cuda_graphs and skips else None
 
 
 def _numbers(counters: dict) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelbench.harness.workload import Unsupported
+from kernelbench.notes import NeedsCapability, NeedsDevice
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,10 @@ class Dtype:
         import torch
 
         if device not in self.devices:
-            raise Unsupported(f"{label} needs {' or '.join(self.devices)}, this machine is {device}")
+            raise Unsupported(NeedsDevice(label, list(self.devices), device))
         if device == "cuda" and torch.cuda.get_device_capability() < self.capability:
             wanted, found = (".".join(map(str, of)) for of in (self.capability, torch.cuda.get_device_capability()))
-            raise Unsupported(f"{label} needs compute capability {wanted}, this GPU has {found}")
+            raise Unsupported(NeedsCapability(label, wanted, found))
 
     def apply(self) -> None:
         """Let this process round float32 to TF32, or not: torch's default differs between products and convolutions."""

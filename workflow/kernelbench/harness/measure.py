@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+from kernelbench import notes
 from kernelbench.harness import (
     accuracy,
     caches,
@@ -35,6 +36,7 @@ from kernelbench.harness.program import Program, prepare
 from kernelbench.harness.record import VERSION
 from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workload import build as build_workload
+from kernelbench.notes import Note
 
 MIB = 2**20
 # Calls at each size of a series after its first one.
@@ -54,7 +56,7 @@ def measure(settings: dict, place: int | None = None, publish: Callable[[dict], 
             job.run(root)
             job.end(*job.verdict())
         except Unsupported as error:
-            job.end("unsupported", str(error))
+            job.end("unsupported", error.note)
         except Exception as error:  # Any failure is a result: it is named in the record and shown in the tables.
             job.end(*_failure(error))
     return job.record
@@ -70,25 +72,24 @@ def first_call(settings: dict) -> None:
     job.runner.synchronizer(settings["device"])()
 
 
-def unfinished(record: dict, status: str, reason: str) -> dict:
+def unfinished(record: dict, status: str, reason: Note | None) -> dict:
     """Return `record` as that of a job that did not run to its end: no time of it is reported."""
-    phase = record.get("phase")
     kept = {key: value for key, value in record.items() if key != "phase"}
-    return {**kept, "status": status, "reason": f"{reason} during {phase}" if phase else reason, "samples": {}}
+    return {**kept, "status": status, "reason": notes.dump(reason), "samples": {}}
 
 
-def _failure(error: Exception) -> tuple[str, str]:
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+def _failure(error: Exception) -> tuple[str, Note]:
+    words = f"{type(error).__name__}: {' '.join(str(error).split())}"
     # Besides torch's own exception: the driver's and the host's, and those that a compilation wraps.
-    ran_out = isinstance(error, MemoryError) or re.search(r"OutOfMemory|out of memory|can't allocate memory", reason)
-    return ("oom" if ran_out else "crashed"), f"{reason[:300]}{_place(error)}"
+    ran_out = isinstance(error, MemoryError) or re.search(r"OutOfMemory|out of memory|can't allocate memory", words)
+    return ("oom" if ran_out else "crashed"), notes.Raised(words[:300], _place(error))
 
 
 def _place(error: Exception) -> str:
     """Return where in a workload `error` came up, empty where in none: that is the file that its author can mend."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).parent == Path(*workloads.__path__)]
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno}, in {own[-1].name})" if own else ""
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}, in {own[-1].name}" if own else ""
 
 
 def _blank(settings: dict, place: int | None) -> dict:
@@ -97,7 +98,7 @@ def _blank(settings: dict, place: int | None) -> dict:
         "version": VERSION,
         **{name: settings[name] for name in names},
         "status": "crashed",
-        "reason": "",
+        "reason": None,
         "settings": settings,
         "place": place,
         "started": datetime.now(UTC).isoformat(),
@@ -137,32 +138,29 @@ class _Job:
         yield
         self.record["seconds"][name] = self.record["seconds"].get(name, 0) + perf_counter() - before
 
-    def end(self, status: str, reason: str) -> None:
+    def end(self, status: str, reason: Note | None) -> None:
         self.record["seconds"]["total"] = perf_counter() - self.began
         if status == "ok":
             del self.record["phase"]
             self.record["status"] = status
         else:
-            # The exception names what failed; a phase is said of those that died without a word.
-            self.record.pop("phase", None)
             self.record = unfinished(self.record, status, reason)
 
-    def verdict(self) -> tuple[str, str]:
+    def verdict(self) -> tuple[str, Note | None]:
         """Return (status, reason) of a job that ran to its end: whether it is right, and did what its mode asks."""
         if not self.record["accuracy"]["ok"]:
-            return "incorrect", self.record["accuracy"].get("reason", "")
+            return "incorrect", notes.load(self.record["accuracy"].get("reason"))
         graphs = self.on_gpu and self.runner.uses_cuda_graphs(self.options)
-        fell_back = compiler.fallback(graphs) if self.compiles else ""
+        fell_back = compiler.fallback(graphs) if self.compiles else None
         if graphs and not fell_back and not self.record["memory"]["graph_pools"]:
-            fell_back = "torch.compile recorded no CUDA graph"
-        return ("unsupported", fell_back) if fell_back else ("ok", "")
+            fell_back = notes.NoGraphRecorded()
+        return ("unsupported", fell_back) if fell_back else ("ok", None)
 
     def run(self, root: Path) -> None:
         """Fill the record in the order of the protocol: first call, memory, correctness, warm-up, timers, profiler."""
         mode, record, sampling = self.settings["run"], self.record, self.settings["sampling"]
         if self.settings["device"] not in mode.get("devices", [self.settings["device"]]):
-            needed = " or ".join(mode["devices"])
-            raise Unsupported(f"needs {needed}, this machine is {self.settings['device']}")
+            raise Unsupported(notes.NeedsDevice("", mode["devices"], self.settings["device"]))
         if self.on_gpu:
             record["gpu_before"] = provenance.gpu_state()
         self.prepare()
@@ -321,7 +319,7 @@ class _Job:
         if self.on_gpu:
             record["core"] = {"loop": core.full, "again": core.again, "slow": core.slow}
             record["gpu_after"] = provenance.gpu_state()
-            record["suspect"] = provenance.suspect(record["gpu_before"], record["gpu_after"])
+            record["suspect"] = notes.dump(provenance.suspect(record["gpu_before"], record["gpu_after"]))
 
     def single(self, call: Callable, synchronize: Callable, device: timers.DeviceTimer | None, series: dict) -> list:
         """Return the timers that wait for each call."""
@@ -345,19 +343,19 @@ class _Job:
             return []
         calls = timers.graph_calls(median(series["latency"][0]))
         replay, reason = self.captured(call, calls)
-        self.record["graph"] = {"calls": calls if replay else 0, "reason": reason}
+        self.record["graph"] = {"calls": calls if replay else 0, "reason": notes.dump(reason)}
         return [device.graph(replay, calls)] if replay else []
 
-    def captured(self, call: Callable, calls: int) -> tuple[Callable | None, str]:
+    def captured(self, call: Callable, calls: int) -> tuple[Callable | None, Note | None]:
         """Return (what replays a graph of `calls` calls, None where there is none; why)."""
         if self.record["memory"]["graph_pools"]:
-            return None, "the mode replays CUDA graphs of its own"
+            return None, notes.OwnGraphs()
         try:
             # Some models take other inputs for their blocks while they are captured.
             with compiler.compiling_nothing() if self.compiles else nullcontext():
-                return timers.captured(call, calls), ""
+                return timers.captured(call, calls), None
         except RuntimeError as error:
-            return None, f"cannot be captured: {' '.join(str(error).split())[:200]}"
+            return None, notes.NotCaptured(" ".join(str(error).split())[:200])
 
 
 def _freeze() -> None:

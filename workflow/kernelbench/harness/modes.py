@@ -9,6 +9,7 @@ from kernelbench.harness.package import Package
 from kernelbench.harness.program import Program
 from kernelbench.harness.runner import Runner
 from kernelbench.harness.workload import Unsupported, Workload
+from kernelbench.notes import InferenceOnly, NotInstalled
 
 
 def runner_of(mode: dict) -> Runner:
@@ -48,7 +49,7 @@ def _versions(packages: tuple[Package, ...]) -> dict[str, str]:
         return {package.distribution: metadata.version(package.distribution) for package in packages}
     except metadata.PackageNotFoundError as error:  # Another distribution has a module of that name.
         missing = next(package for package in packages if package.distribution == error.name)
-        raise Unsupported(f"{missing.distribution} is not installed; {missing.install}") from None
+        raise Unsupported(NotInstalled(missing.distribution, missing.install)) from None
 
 
 def build(program: Program, mode: dict, inputs: tuple) -> Callable:
@@ -59,7 +60,7 @@ def build(program: Program, mode: dict, inputs: tuple) -> Callable:
     runner = runner_of(mode)
     if runner.inference_only and (program.workload.trains or program.autocast):
         what = "training step" if program.workload.trains else "autocast"
-        raise Unsupported(f"{mode['runner']} has no {what}: it takes the forward pass out of PyTorch")
+        raise Unsupported(InferenceOnly(mode["runner"], what))
     with program.casting():
         return runner.step(program, options_of(mode), inputs)
 

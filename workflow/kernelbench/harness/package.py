@@ -5,6 +5,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from kernelbench.harness.workload import Unsupported
+from kernelbench.notes import NotImportable, NotInstalled
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,12 @@ class Package:
     def require(self) -> None:
         """Import it; raise Unsupported, with the line that installs it, where it is missing or cannot be imported."""
         if not find_spec(self.module.partition(".")[0]):
-            raise Unsupported(f"{self.distribution} is not installed; {self.install}")
+            raise Unsupported(NotInstalled(self.distribution, self.install))
         try:
             import_module(self.module)
         except Exception as error:  # Of no particular type where a package was built for another torch.
             said = " ".join(str(error).split())[:150]
-            raise Unsupported(f"{self.distribution} cannot be imported ({said}); {self.install}") from None
+            raise Unsupported(NotImportable(self.distribution, said, self.install)) from None
 
     @property
     def install(self) -> str:

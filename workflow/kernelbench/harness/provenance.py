@@ -9,6 +9,18 @@ from importlib import metadata
 from pathlib import Path
 
 from kernelbench.harness import cuda
+from kernelbench.notes import (
+    HardwareSlowdown,
+    HardwareThermalSlowdown,
+    Heat,
+    Note,
+    OtherProcesses,
+    PowerBrake,
+    PowerCap,
+    SoftwareThermalSlowdown,
+    Throttled,
+    Unwatched,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "envs" / "requirements.txt"
@@ -16,12 +28,12 @@ LOCK = ROOT / "envs" / "requirements.txt"
 SOURCES = ("workflow/kernelbench/harness", "kernels", "envs/requirements.txt")
 # NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
 THROTTLING = {
-    0x8: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "power brake",
+    0x8: HardwareSlowdown,
+    0x20: SoftwareThermalSlowdown,
+    0x40: HardwareThermalSlowdown,
+    0x80: PowerBrake,
 }
-VIOLATIONS = {"POWER": "power cap", "THERMAL": "heat"}
+VIOLATIONS = {"POWER": PowerCap, "THERMAL": Heat}
 
 
 @cache
@@ -101,27 +113,26 @@ def _violations(library, gpu) -> dict[str, int | None]:
     return {name: answer and answer.violationTime for name, answer in answers.items()}
 
 
-def _held_back(before: dict, after: dict) -> dict[str, float]:
-    """Return ms by cause (power cap, heat) that clocks were held back between two answers of `_violations`."""
+def _held_back(before: dict, after: dict) -> list[Throttled]:
+    """Return for what, and for how long, clocks were held back between two answers of `_violations`."""
     spans = {name: ((after[name] or 0) - (before[name] or 0)) / 1e6 for name in before}
-    return {VIOLATIONS[name]: span for name, span in spans.items() if span > 0}
+    return [VIOLATIONS[name](span) for name, span in spans.items() if span > 0]
 
 
-def suspect(before: dict | None, after: dict | None) -> list[str]:
+def suspect(before: dict | None, after: dict | None) -> list[Note]:
     """Return what `gpu_state` before the job and after its timers says against its times; empty where nothing does.
 
     Before the job no process computes on the GPU, after the timers one does: the job itself.
     """
     if before is None or after is None:
-        return ["NVML is missing: nobody watched the GPU"]
+        return [Unwatched()]
     found = []
     others = max((before["processes"] or 0), (after["processes"] or 0) - 1)
     if others > 0:
-        found.append(f"{others} other process{'es' if others > 1 else ''} on the GPU")
+        found.append(OtherProcesses(others))
     reasons = after["throttle_reasons"] or 0
-    found += [f"throttled: {name}" for bit, name in THROTTLING.items() if reasons & bit]
-    held = _held_back(before["violations"], after["violations"])
-    return found + [f"throttled: {name} for {span:.1f} ms" for name, span in held.items()]
+    found += [kind(None) for bit, kind in THROTTLING.items() if reasons & bit]
+    return found + _held_back(before["violations"], after["violations"])
 
 
 def gpu() -> dict | None:

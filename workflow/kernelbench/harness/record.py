@@ -5,9 +5,10 @@ import os
 from functools import cache
 from pathlib import Path
 
+from kernelbench import old_records
 from kernelbench.errors import InputError
 
-VERSION = 3
+VERSION = 4
 SCHEMA = Path(__file__).resolve().parents[2] / "schemas" / "record.schema.json"
 
 
@@ -73,13 +74,14 @@ def _refuse_constant(name: str) -> None:
 
 
 def read(path: Path) -> dict:
-    """Return the record at `path`; raise InputError naming the file and what is wrong with it."""
+    """Return the record at `path` as one of today; raise InputError naming the file and what is wrong with it."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; run snakemake to measure it") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
+    record = old_records.upgraded(record)
     wrong = problem(record)
     if wrong:
         raise InputError(f"{path}: {wrong}; delete it to measure it again")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from math import prod
 
 from kernelbench.errors import InputError, nearest
+from kernelbench.notes import NoKernel, Note, NotInJax, NotInLibrary
 
 # Inductor indexes a tensor with 32 bits.
 MAX_ELEMENTS = 2**31 - 1
@@ -18,7 +19,11 @@ UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 class Unsupported(Exception):
-    """The mode cannot run this cell here; the message is the reason shown in the tables."""
+    """The mode cannot run this cell here; `note` says why."""
+
+    def __init__(self, note: Note):
+        super().__init__(str(note))
+        self.note = note
 
 
 @dataclass(frozen=True)
@@ -88,15 +93,15 @@ class Workload:
 
     def kernel(self) -> Callable:
         """Return the hand-written kernel with the signature of `call`; raise Unsupported where none exists."""
-        raise Unsupported(f"there is no Triton kernel for {self._name}")
+        raise Unsupported(NoKernel(self._name))
 
     def jax(self) -> Callable:
         """Return the operation in JAX, with the signature of `call`; raise Unsupported where there is none."""
-        raise Unsupported(f"there is no {self._name} in JAX")
+        raise Unsupported(NotInJax(self._name))
 
     def library(self, name: str) -> Callable:
         """Return the kernel of another library with the signature of `call`; raise Unsupported where there is none."""
-        raise Unsupported(f"{name} has no {self._name}")
+        raise Unsupported(NotInLibrary(name, self._name))
 
     def flops(self, size: str, itemsize: int) -> int:
         """Return the floating-point operations of one call."""

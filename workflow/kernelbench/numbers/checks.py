@@ -3,11 +3,12 @@
 import math
 import statistics
 
+from kernelbench.notes import CODES, ExactDisagrees, Throttled, find
 from kernelbench.numbers.select import is_flagged, label_of, speedups
 from kernelbench.numbers.tables import floor_of
 from kernelbench.statistics import t_quantile
 from kernelbench.study import CONTROL, TWIN
-from kernelbench.words import ALL, EXACT_NOTE, FLOOR_FACTOR
+from kernelbench.words import ALL, FLOOR_FACTOR
 
 # So many times less of the limit than at the sizes beside it is nothing that the size explains.
 ANOMALY = 4
@@ -71,7 +72,7 @@ def exact(document: dict, baseline: str, metrics: list[str]) -> dict:
     rows = [
         {**row, "label": label_of(document, row)} for row in rows if row["size"] != ALL and row["hl_low"] is not None
     ]
-    return {"of": len(rows), "disagree": [row for row in rows if EXACT_NOTE in row["reason"]]}
+    return {"of": len(rows), "disagree": [row for row in rows if find(row["notes"], ExactDisagrees)]}
 
 
 def by_gpu(document: dict) -> dict:
@@ -235,8 +236,12 @@ def _floor_groups(floors: list[float]) -> list[dict]:
 
 
 def suspects(document: dict) -> dict | None:
-    """Return what summary.json has of suspect jobs, with the labels of the ops; None where the records do not say."""
+    """Return what summary.json has of suspect jobs, with the labels of the ops; None where the records do not say.
+
+    By code, what the paper calls it as well, and whether clocks were held back: title, throttled.
+    """
     suspects = document["jobs"]["suspects"]
-    for kind in suspects["kinds"].values() if suspects else ():
+    for code, kind in suspects["kinds"].items() if suspects else ():
+        kind |= {"title": CODES[code].title, "throttled": issubclass(CODES[code], Throttled)}
         kind["cells"] = [{**cell, "label": label_of(document, cell)} for cell in kind["cells"]]
     return suspects

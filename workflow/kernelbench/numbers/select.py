@@ -2,8 +2,8 @@
 
 import statistics
 
+from kernelbench import notes
 from kernelbench.study import CONTROL
-from kernelbench.words import FAR_NOTE, PEAKS_NOTE
 
 VERDICTS = ("faster", "slower", "equivalent", "inconclusive")
 TIMES = ("device", "latency")
@@ -27,7 +27,7 @@ def speedups(document: dict, **wanted) -> list[dict]:
 
 def is_flagged(row: dict) -> bool:
     """Say whether the repeats of a speedup fall into two peaks, or one is far off: its interval promises too much."""
-    return PEAKS_NOTE in row["reason"] or FAR_NOTE in row["reason"]
+    return notes.find(row["notes"], *notes.FLAGS) is not None
 
 
 def spread(values) -> dict:

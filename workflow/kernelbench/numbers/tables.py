@@ -1,13 +1,11 @@
 """What was measured: each op with its estimates and speedups, and the causes of these."""
 
 import copy
-import re
 
+from kernelbench.notes import NearFloor, find
 from kernelbench.numbers.select import VERDICTS, label_of, speedups
 from kernelbench.study import CONTROL
 from kernelbench.words import ALL, CLOCKS, DERIVED, UNEXPLAINED
-
-FLOOR_NOTE = re.compile(r"timer's floor of (\S+) µs")
 
 
 def ops(document: dict) -> dict:
@@ -51,9 +49,9 @@ def _op(document: dict, op: str, dtype: str) -> dict:
 
 
 def _estimates(rows: list[dict]) -> dict:
-    """Return estimates by mode, metric and size: {estimate, ci_low, ci_high, unit, n, status, reason, floor}."""
+    """Return estimates by mode, metric and size: {estimate, ci_low, ci_high, unit, n, status, reason, notes, floor}."""
     found = {}
-    keys = ("estimate", "ci_low", "ci_high", "unit", "n", "status", "reason")
+    keys = ("estimate", "ci_low", "ci_high", "unit", "n", "status", "reason", "notes")
     for row in rows:
         by_metric = found.setdefault(row["mode"], {}).setdefault(row["metric"], {})
         by_metric[row["size"]] = {**{key: row[key] for key in keys}, "floor": floor_of(row)}
@@ -62,8 +60,8 @@ def _estimates(rows: list[dict]) -> dict:
 
 def floor_of(row: dict) -> float | None:
     """Return the timer's floor in µs where a row of the summary says that its time is close to it."""
-    note = FLOOR_NOTE.search(row["reason"] or "")
-    return float(note[1]) if note and row["estimate"] is not None else None
+    note = find(row["notes"], NearFloor)
+    return note.floor_us if note and row["estimate"] is not None else None
 
 
 def _mode(document: dict, mode: str, sizes: list[str], baseline: str, metric: str) -> dict:

@@ -7,6 +7,7 @@ from itertools import chain
 from kernelbench.harness import compiler
 from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
+from kernelbench.notes import NoBlocks
 
 PASSED = ("backend", "mode", "dynamic", "fullgraph")
 # The values of `mode` with which Inductor records CUDA graphs.
@@ -63,12 +64,12 @@ def _compiled_by_block(module, options: dict):
     there are none.
     """
     if module is None:
-        raise Unsupported("it has no repeated blocks to compile: it is an operation and not a model")
+        raise Unsupported(NoBlocks(is_model=False))
     shared = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
     copy = deepcopy(module, shared)
     blocks = _blocks(copy)
     if not blocks:
-        raise Unsupported("it has no repeated blocks to compile")
+        raise Unsupported(NoBlocks(is_model=True))
     for block in blocks:
         block.compile(**options)
     return copy

@@ -2,6 +2,7 @@
 
 from kernelbench.harness.runner import Runner
 from kernelbench.harness.workload import Unsupported
+from kernelbench.notes import NeedsDevice, NotCaptured
 
 # Calls before the capture: libraries set themselves up, an optimizer makes its state.
 WARM_UP = 3
@@ -20,7 +21,7 @@ class CudaGraph(Runner):
         import torch
 
         if not inputs[0].is_cuda:
-            raise Unsupported("a CUDA graph needs a GPU")
+            raise Unsupported(NeedsDevice("a CUDA graph", ["cuda"], inputs[0].device.type))
         whole, own = program.around(program.function), [tensor.clone() for tensor in inputs]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -36,7 +37,7 @@ class CudaGraph(Runner):
         except torch.OutOfMemoryError:
             raise  # A result of its own.
         except RuntimeError as error:
-            raise Unsupported(f"cannot be captured: {' '.join(str(error).split())[:200]}") from None
+            raise Unsupported(NotCaptured(" ".join(str(error).split())[:200])) from None
         return _replayed(graph, own, output, _Gradients(program.module) if program.workload.trains else None)
 
 

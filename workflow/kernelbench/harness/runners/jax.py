@@ -5,6 +5,7 @@ import os
 from kernelbench.harness.package import Package
 from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
+from kernelbench.notes import NoGpuSupport
 
 
 class Jax(Runner):
@@ -26,7 +27,7 @@ class Jax(Runner):
         import torch
 
         if inputs[0].is_cuda and jax.default_backend() != "gpu":
-            raise Unsupported(f"jax finds no GPU; {self.packages(options, 'cuda')[0].install}")
+            raise Unsupported(NoGpuSupport("jax", self.packages(options, "cuda")[0].install))
         precision = "tensorfloat32" if torch.get_float32_matmul_precision() == "high" else "highest"
         jax.config.update("jax_default_matmul_precision", precision)
         jitted, converted = jax.jit(program.workload.jax()), {}

@@ -3,6 +3,7 @@
 from kernelbench.harness.package import Package
 from kernelbench.harness.runner import Runner
 from kernelbench.harness.workload import Unsupported
+from kernelbench.notes import RowsTooWide
 
 # The libraries besides PyTorch itself.
 PACKAGES = {"liger": Package("liger-kernel", "liger_kernel.ops"), "quack": Package("quack-kernels", "quack")}
@@ -26,7 +27,7 @@ class Library(Runner):
     def build(self, program, options, inputs):
         name, columns = options["library"], inputs[0].shape[-1]
         if columns > WIDEST.get(name, columns):
-            raise Unsupported(f"{name} takes rows of at most {WIDEST[name]} elements")
+            raise Unsupported(RowsTooWide(name, WIDEST[name]))
         return program.workload.library(name)
 
 

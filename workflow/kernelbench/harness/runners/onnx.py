@@ -3,6 +3,7 @@
 from kernelbench.harness.package import Package
 from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
+from kernelbench.notes import NoProvider, NotBound, RuntimeRefused
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 RUNTIMES = {"cpu": "onnxruntime", "cuda": "onnxruntime-gpu"}
@@ -26,7 +27,7 @@ class Onnx(Runner):
         import torch
 
         if inputs[0].dtype not in (torch.float16, torch.float32):
-            raise Unsupported(f"ONNX Runtime binds tensors of float16 and float32, not {inputs[0].dtype}")
+            raise Unsupported(NotBound(str(inputs[0].dtype)))
         import onnxruntime
 
         session = _session(_exported(program.function, inputs), inputs[0].device.type)
@@ -82,10 +83,10 @@ def _session(model: bytes, device: str):
         try:
             session = onnxruntime.InferenceSession(model, settings, providers=[(provider, own)])
         except Exception as error:  # Of no particular type: a library is missing, a node cannot run on the GPU.
-            raise Unsupported(f"onnxruntime: {' '.join(str(error).split())[:200]}") from None
+            raise Unsupported(RuntimeRefused("onnxruntime", " ".join(str(error).split())[:200])) from None
         if session.get_providers()[0] == provider:
             return session
-    raise Unsupported(f"onnxruntime has no {provider} here; pip install {RUNTIMES[device]}")
+    raise Unsupported(NoProvider(provider, f"pip install {RUNTIMES[device]}"))
 
 
 def _bind(session, tensors: tuple):
