@@ -531,6 +531,12 @@ def test_only_modes_that_differ_in_their_start_make_a_study_of_starts(document):
     assert not numbers(document, PUBLISHED, False)["start_pairs"]
 
 
+DEFECT = {
+    "study": "results/recorded/h200",
+    "what": "warm-up did not settle",
+    "jobs": ["softmax/float16/512/compile/3"],
+    "repair": "rm x",
+}
 TWO_PEAKS = TwoPeaks(4, 6, 5.0).to_json()
 # When the jobs of each repeat started: those of the first two side by side.
 AT = [f"2026-01-01T00:0{minute}:00+00:00" for minute in (0, 0, 5)]
@@ -616,7 +622,7 @@ def test_clocks_are_told_by_cell_and_kind_of_timer(document):
     found[0]["single"]["low"] = 1900.0
     words = "by the lowest that a mode has in the median over its repeats, at softmax 1024 (1900&nbsp;MHz)"
     assert f"{words}; each verdict on a mode that ran into the power cap" in section(render(document), "Limits")
-    draft = paper.render(ROOT / "paper" / "paper.md", [machine(document)], PUBLISHED, COVERAGE, ["a defect"])
+    draft = paper.render(ROOT / "paper" / "paper.md", [machine(document)], PUBLISHED, COVERAGE, [DEFECT])
     assert f"{words}." in section(draft, "Limits")
 
 
@@ -1058,8 +1064,7 @@ def test_repeats_in_two_peaks_or_far_off_are_marked_and_counted(document):
 
 @pytest.mark.nightly
 def test_a_paper_on_data_with_defects_is_a_draft_on_each_page(recorded, checkout):
-    line = "results/recorded/h200: warm-up did not settle: softmax/float16/512/compile/3; repair: rm x"
-    text = paper.render(ROOT / "paper" / "paper.md", [machine(recorded)], PUBLISHED, COVERAGE, [line])
+    text = paper.render(ROOT / "paper" / "paper.md", [machine(recorded)], PUBLISHED, COVERAGE, [DEFECT])
     assert "**This is a draft.** The gate (`snakemake check`) finds 1 defect in its data" in text
     assert "- results/recorded/h200: warm-up did not settle: softmax/float16/512/compile/3.\n" in text
     pages = pypdf.PdfReader(typeset(checkout, text)).pages

@@ -98,13 +98,20 @@ def scenarios(config: dict) -> dict[str, Callable[[int], Effects]]:
 
 
 def table(config: dict, draws: int = DRAWS) -> dict:
-    """Return {draws, spreads (what was simulated, on logs), coverage: {scenario: {number of repeats: share}}}."""
+    """Return {draws, spreads (what was simulated, on logs), coverage: {scenario: {peak, held}}}.
+
+    peak: which share of the repeats is in a second one; held: by the number of repeats, the share of the draws whose
+    interval holds the true speedup.
+    """
     names = ("within", "between", "block", "drift", "peak")
     return {
         "draws": draws,
         "spreads": dict(zip(names, (WITHIN, BETWEEN, BLOCK, DRIFT, PEAK), strict=True)),
         "coverage": {
-            what: {str(n): coverage(n, effects(n), draws) for n in REPEATS}
+            what: {
+                "peak": effects(REPEATS[0]).share,
+                "held": {str(n): coverage(n, effects(n), draws) for n in REPEATS},
+            }
             for what, effects in scenarios(config).items()
         },
     }

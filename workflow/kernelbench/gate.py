@@ -36,9 +36,14 @@ class Defect:
     jobs: list[str]
     repair: str
 
-    def __str__(self) -> str:
+    @property
+    def where(self) -> str:
+        """What is wrong, with the first of the jobs that have it."""
         shown = ", ".join(self.jobs[:3]) + (f" and {len(self.jobs) - 3} more" if len(self.jobs) > 3 else "")
-        return f"{self.what}{': ' if shown else ''}{shown}; repair: {self.repair}"
+        return f"{self.what}: {shown}" if shown else self.what
+
+    def __str__(self) -> str:
+        return f"{self.where}; repair: {self.repair}"
 
 
 def is_recorded(directory: Path) -> bool:

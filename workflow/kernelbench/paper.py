@@ -11,6 +11,7 @@ import pypandoc
 import typst
 
 from kernelbench.errors import InputError
+from kernelbench.gate import Defect
 from kernelbench.harness.provenance import ROOT
 from kernelbench.numbers import across
 from kernelbench.study import KINDS, kind
@@ -19,14 +20,14 @@ from kernelbench.study import KINDS, kind
 NBSP = "\u00a0"
 
 
-def render(text: Path, machines: list[dict], published: dict, coverage: dict, defects: list[str]) -> str:
+def render(text: Path, machines: list[dict], published: dict, coverage: dict, defects: list[dict]) -> str:
     """Return the text of the Markdown file `text` with everything filled in.
 
     machines: the numbers of each machine with `figures`, the directory of its figures. Studies of how processes start,
     of what the protocol does, of kernels beside those of other libraries and of other topics are told in sections of
     their own; they stand for their machine only where there is no other study. coverage: what
-    kernelbench.coverage.table returns. defects: what the gate found, a line each; with any the paper is a draft. A name
-    that the data do not have raises InputError: nothing is ever rendered as empty.
+    kernelbench.coverage.table returns. defects: what the gate found (defects.json); with any the paper is a draft.
+    A name that the data do not have raises InputError: nothing is ever rendered as empty.
     """
     by_kind = {word: [m for m in machines if kind(m["study"]) == word] for word in KINDS}
     shown = by_kind["machine"] or machines
@@ -54,13 +55,17 @@ def render(text: Path, machines: list[dict], published: dict, coverage: dict, de
             ],
             published=published,
             coverage=coverage,
-            defects=defects,
+            defects=[_defect(**found) for found in defects],
         )
     except jinja2.UndefinedError as error:
         raise InputError(f"{text.name}: {error.message}; allowed: the names of numbers.json") from None
     except jinja2.TemplateSyntaxError as error:
         raise InputError(f"{error.name}: line {error.lineno}: {error.message}") from None
     return re.sub(r"\n{3,}", "\n\n", rendered)
+
+
+def _defect(study: str, **fields) -> str:
+    return f"{study}: {Defect(**fields).where}"
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from kernelbench.errors import InputError, run
@@ -23,14 +24,16 @@ def main() -> None:
                 raise InputError(f"{directory}: its tables are not there; allowed: a study that promote.py has filed")
             print(f"{directory}: nothing measured here, or not to the end")
             continue
-        defects = [str(defect) for defect in Gate(directory, arguments.configfile, arguments.config).defects()]
+        defects = Gate(directory, arguments.configfile, arguments.config).defects()
         print(f"{directory}: {len(defects) or 'no'} defect{'s' if len(defects) != 1 else ''}")
-        found += [f"{directory}: {defect}" for defect in defects]
-    print(*found, sep="\n", end="\n" if found else "")
+        found += [(directory, defect) for defect in defects]
+    for directory, defect in found:
+        print(f"{directory}: {defect}")
     if found and not arguments.draft:
         raise InputError("the gate refuses this data; repair it, or build a draft with --config draft=True")
     if arguments.output:
-        arguments.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        told = [{"study": str(directory), **asdict(defect)} for directory, defect in found]
+        arguments.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def main() -> None:
         for path in arguments.numbers
     ]
     coverage = json.loads(arguments.coverage.read_text(encoding="utf-8"))
-    defects = [line for path in arguments.defects for line in json.loads(path.read_text(encoding="utf-8"))]
+    defects = [defect for path in arguments.defects for defect in json.loads(path.read_text(encoding="utf-8"))]
     text = render(arguments.text, machines, published, coverage, defects)
     arguments.output.write_text(text, encoding="utf-8")
 
