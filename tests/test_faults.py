@@ -143,12 +143,12 @@ def faults(tmp_path_factory) -> Checkout:
 @pytest.mark.parametrize(
     ("op", "mode", "status", "reason"),
     [
-        ("hang", "short", "timeout", TimeLimit(15, "first_call")),
-        ("hang", "short-fresh", "timeout", TimeLimit(45, "first_call")),
-        ("kill", "warm", "crashed", Killed("SIGKILL", "first_call")),
-        ("kill", "fresh", "crashed", Killed("SIGKILL", "first_call")),
-        ("segfault", "warm", "crashed", Killed("SIGSEGV", "first_call")),
-        ("leave", "warm", "crashed", Exited(0, "first_call")),
+        ("hang", "short", "timeout", TimeLimit("first_call", 15)),
+        ("hang", "short-fresh", "timeout", TimeLimit("first_call", 45)),
+        ("kill", "warm", "crashed", Killed("first_call", "SIGKILL")),
+        ("kill", "fresh", "crashed", Killed("first_call", "SIGKILL")),
+        ("segfault", "warm", "crashed", Killed("first_call", "SIGSEGV")),
+        ("leave", "warm", "crashed", Exited("first_call", 0)),
         ("exhaust", "warm", "oom", None),  # In the words of whoever found no room.
     ],
 )

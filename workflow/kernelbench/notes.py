@@ -242,43 +242,37 @@ class Raised(Note):
 
 
 @dataclass(frozen=True)
-class TimeLimit(Note):
-    """The job took longer than it may; `phase`: what it was at."""
+class Ended(Note):
+    """The job's process ended without a word; `phase`: what it was at."""
+
+    phase: str | None
+
+    def __str__(self) -> str:
+        return super().__str__() + (f" during {self.phase}" if self.phase else "")
+
+
+@dataclass(frozen=True)
+class TimeLimit(Ended):
+    """It took longer than it may."""
 
     seconds: float
-    phase: str | None
     text = "time limit of {seconds:g} s"
 
-    def __str__(self) -> str:
-        return super().__str__() + _during(self.phase)
-
 
 @dataclass(frozen=True)
-class Killed(Note):
-    """A signal ended the job's process; `phase`: what it was at."""
+class Killed(Ended):
+    """By a signal."""
 
     signal: str
-    phase: str | None
     text = "killed by {signal}"
-
-    def __str__(self) -> str:
-        return super().__str__() + _during(self.phase)
 
 
 @dataclass(frozen=True)
-class Exited(Note):
-    """The job's process ended by itself and said nothing; `phase`: what it was at."""
+class Exited(Ended):
+    """By itself."""
 
     exit_code: int
-    phase: str | None
     text = "exit code {exit_code}"
-
-    def __str__(self) -> str:
-        return super().__str__() + _during(self.phase)
-
-
-def _during(phase: str | None) -> str:
-    return f" during {phase}" if phase else ""
 
 
 @dataclass(frozen=True)
@@ -522,7 +516,8 @@ def _kinds(of: type[Note]) -> Iterable[type[Note]]:
         yield from _kinds(kind)
 
 
-CODES = {kind.__name__: kind for kind in _kinds(Note)}
+# Those that stand for others have no text of their own.
+CODES = {kind.__name__: kind for kind in _kinds(Note) if kind.text and kind is not Throttled}
 # Of a time that an interval promises too much of.
 FLAGS = (TwoPeaks, FarOff)
 

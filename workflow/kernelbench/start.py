@@ -135,8 +135,8 @@ def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, 
 def _verdict(outcome: dict, timeout: float, phase: str | None) -> tuple[str, Note]:
     """Return (status, reason) of a process that did not reach its end."""
     if outcome["end"] == "timeout":
-        return "timeout", TimeLimit(timeout, phase)
-    return "crashed", Killed(outcome["code"], phase) if outcome["end"] == "killed" else Exited(outcome["code"], phase)
+        return "timeout", TimeLimit(phase, timeout)
+    return "crashed", Killed(phase, outcome["code"]) if outcome["end"] == "killed" else Exited(phase, outcome["code"])
 
 
 def _last(result: int) -> dict | None:
