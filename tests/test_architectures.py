@@ -26,7 +26,7 @@ from kernelbench.harness.workload import build
 from kernelbench.harness.workloads.torchvision import Torchvision
 from kernelbench.harness.workloads.transformer import Transformer
 from kernelbench.harness.workloads.transformers import Transformers
-from kernelbench.notes import NeedsDevice, NoBlocks, NotInstalled, ZeroReference, load
+from kernelbench.notes import NeedsDevice, NoRepeatedBlocks, NotInstalled, ZeroReference, load
 from kernelbench.study import Study
 from kernelbench.study import load as load_study
 
@@ -353,7 +353,7 @@ def test_an_operation_has_no_blocks_to_compile(study):
     regional = {"runner": "compile", "regional": True}
     for workload, size in (({"name": "softmax", "rows": 4}, "8"), ({"name": "mlp"}, "4")):
         entry = measured(settings | {"workload": workload, "size": size, "run": regional})
-        assert entry["status"] == "unsupported" and isinstance(load(entry["reason"]), NoBlocks)
+        assert entry["status"] == "unsupported" and isinstance(load(entry["reason"]), NoRepeatedBlocks)
 
 
 ALONE = """

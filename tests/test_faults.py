@@ -34,14 +34,14 @@ from kernelbench.notes import (
     HardwareThermalSlowdown,
     Heat,
     Killed,
-    OfTry,
+    NotMonitored,
     OtherProcesses,
     PowerBrake,
     PowerCap,
     Raised,
+    RetryFailed,
     TimeLimit,
     Unsettled,
-    Unwatched,
 )
 from kernelbench.study import Study
 from kernelbench.summarize import summarize
@@ -291,7 +291,7 @@ WHY = Raised("MemoryError", "").to_json()
 
 
 def of_try(status: str) -> dict:
-    return OfTry(status, notes.load(WHY)).to_json()
+    return RetryFailed(status, notes.load(WHY)).to_json()
 
 
 @pytest.mark.parametrize(
@@ -647,7 +647,7 @@ def test_a_throttled_or_shared_gpu_makes_the_times_suspect(nvml, after, said):
 
 def test_a_gpu_that_nobody_watched_makes_the_times_suspect(nvml):
     nvml(None)
-    assert provenance.suspect(provenance.gpu_state(), provenance.gpu_state()) == [Unwatched()]
+    assert provenance.suspect(provenance.gpu_state(), provenance.gpu_state()) == [NotMonitored()]
 
 
 def test_a_gpu_that_is_gone_is_refused_in_one_line(nvml, monkeypatch):

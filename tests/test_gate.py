@@ -12,7 +12,7 @@ import yaml
 from records import small_study, tables, write_records
 
 from kernelbench.gate import Gate
-from kernelbench.notes import HardwareSlowdown, Heat, Note, OtherProcesses, PowerCap, Unwatched
+from kernelbench.notes import HardwareSlowdown, Heat, Note, NotMonitored, OtherProcesses, PowerCap
 
 ROOT = Path(__file__).parents[1]
 
@@ -107,7 +107,7 @@ AGAIN = "/results/recorded/h200; rm results/h200/records/softmax/float16/512/*/3
         (put("status", "incorrect"), "incorrect", ONE, AGAIN),
         (put("status", "crashed"), "crashed", ONE, AGAIN),
         (put("suspect", said(OtherProcesses(1))), "another process was on the GPU", ONE, AGAIN),
-        (put("suspect", said(Unwatched())), "nobody watched the GPU", ONE, AGAIN),
+        (put("suspect", said(NotMonitored())), "nobody watched the GPU", ONE, AGAIN),
         (put("suspect", said(Heat(3))), "clocks were held back", ONE, AGAIN),
         (put("suspect", said(HardwareSlowdown(None))), "clocks were held back", ONE, AGAIN),
         (

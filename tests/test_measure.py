@@ -26,12 +26,12 @@ from kernelbench.harness.workloads.layer_norm import LayerNorm
 from kernelbench.harness.workloads.matmul import Matmul
 from kernelbench.harness.workloads.softmax import Softmax
 from kernelbench.notes import (
+    ErrorTooLarge,
     GraphsSkipped,
     NeedsDevice,
     NoGraphRecorded,
     NothingCompiled,
     NotInstalled,
-    OffReference,
     PartlyEager,
     Raised,
     RowsTooWide,
@@ -325,7 +325,7 @@ def exhausted(x):
 @pytest.mark.parametrize(
     ("function", "status", "kind", "fields"),
     [
-        (wrong, "incorrect", OffReference, {"error": pytest.approx(0.01, rel=0.01), "special": True}),
+        (wrong, "incorrect", ErrorTooLarge, {"error": pytest.approx(0.01, rel=0.01), "special": True}),
         (broken, "crashed", Raised, {"error": "RuntimeError: a kernel fell over"}),
         (exhausted, "oom", Raised, {"error": "OutOfMemoryError: no memory left"}),
     ],

@@ -25,7 +25,7 @@ VALUES = {
     float | None: 0.5,
     bool: True,
     list[str]: ["a", "b"],
-    notes.Note: notes.IsZero(),
+    notes.Note: notes.ZeroValue(),
     notes.Note | None: notes.TwoPeaks(2, 3, 20.0),
 }
 
@@ -48,7 +48,7 @@ def test_an_unknown_code_is_refused_with_the_known_ones():
 
 
 def test_a_note_is_found_by_its_class_and_those_below_it():
-    told = [notes.IsZero(), notes.PowerCap(2.0)]
+    told = [notes.ZeroValue(), notes.PowerCap(2.0)]
     for given in (told, notes.dump(told)):
         assert notes.find(given, notes.Throttled) == notes.PowerCap(2.0)
         assert notes.find(given, notes.Heat, notes.Uncovered) is None
@@ -78,7 +78,7 @@ def test_each_sentence_of_a_recorded_study_has_a_code(path):
         ("throttled: power cap for 2.5 ms", notes.PowerCap(2.5)),
         ("throttled: hardware thermal slowdown", notes.HardwareThermalSlowdown(None)),
         ("2 other processes on the GPU", notes.OtherProcesses(2)),
-        ("NVML is missing: nobody watched the GPU", notes.Unwatched()),
+        ("NVML is missing: nobody watched the GPU", notes.NotMonitored()),
         ("RuntimeError: of another kind", notes.Unclassified("RuntimeError: of another kind")),
     ],
 )
@@ -156,7 +156,7 @@ def test_no_word_of_a_message_changes_what_is_made_of_a_recorded_study(name, rew
 
 def test_no_word_of_a_message_changes_what_the_gate_refuses(monkeypatch, tmp_path, reword):
     study = small_study(monkeypatch)
-    said = [notes.OtherProcesses(1), notes.Unwatched(), notes.Heat(3.0), notes.PowerCap(9.0), notes.PowerBrake(None)]
+    said = [notes.OtherProcesses(1), notes.NotMonitored(), notes.Heat(3.0), notes.PowerCap(9.0), notes.PowerBrake(None)]
 
     def spoil(job, entry):
         if job.mode == "compile":

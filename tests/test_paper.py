@@ -25,7 +25,7 @@ from kernelbench.errors import InputError
 from kernelbench.figures import FIGURES
 from kernelbench.notes import (
     FLAGS,
-    ExactDisagrees,
+    ExactIntervalDisagrees,
     FarOff,
     Heat,
     NearFloor,
@@ -1062,6 +1062,14 @@ def test_repeats_in_two_peaks_or_far_off_are_marked_and_counted(document):
     assert text.count("&nbsp;‡ |") == 1 and "‡ repeats" in text
 
 
+def test_no_word_of_a_reason_changes_the_paper(recorded):
+    text = render(recorded)
+    reworded = copy.deepcopy(recorded)
+    for row in reworded["summary"] + reworded["speedups"]:
+        row["reason"] = "reworded"
+    assert render(reworded) == text
+
+
 @pytest.mark.nightly
 def test_a_paper_on_data_with_defects_is_a_draft_on_each_page(recorded, checkout):
     text = paper.render(ROOT / "paper" / "paper.md", [machine(recorded)], PUBLISHED, COVERAGE, [DEFECT])
@@ -1081,13 +1089,13 @@ def test_speedups_of_which_the_exact_interval_says_otherwise_are_listed(recorded
         row["notes"] = []
     assert "either both intervals hold the value 1 or neither does, for all" in render(document)
     (row,) = rows(document, op="softmax", mode="compile", metric="device", size="1024", baseline="eager")
-    row["notes"] = [ExactDisagrees().to_json()]
+    row["notes"] = [ExactIntervalDisagrees().to_json()]
     assert "has the value 1 in one of the two intervals and not in the other: `compile` at softmax 1024" in render(
         document
     )
     other = copy.deepcopy(chain_study)
     (row,) = rows(other, op="matmul_softmax", mode="compile", metric="device", size="100", baseline="eager")
-    row["notes"] = [ExactDisagrees().to_json()]
+    row["notes"] = [ExactIntervalDisagrees().to_json()]
     assert re.search(r"not in the other for [1-9]\d* of \d+ in `h200-elementwise`", render(recorded, other))
 
 

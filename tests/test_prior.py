@@ -9,7 +9,7 @@ import yaml
 
 from kernelbench import compilation, jobs, prior
 from kernelbench.errors import InputError
-from kernelbench.notes import ExactDisagrees, FarOff, NotMeasured, TwoPeaks, dump
+from kernelbench.notes import ExactIntervalDisagrees, FarOff, SizesNotMeasured, TwoPeaks, dump
 from kernelbench.study import RECORDED
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +100,7 @@ def test_an_interval_that_promises_too_much_says_no_only_if_a_wider_one_does(exp
 
 @pytest.mark.parametrize("expected", [{"above": 1.5}, {"published": 2.0}, {"within": 0.1}, {"speedup": "faster"}])
 @pytest.mark.parametrize(
-    ("size", "lacking"), [("1", {"verdict": ""}), ("all", {"notes": [NotMeasured(["4", "5"], 2).to_json()]})]
+    ("size", "lacking"), [("1", {"verdict": ""}), ("all", {"notes": [SizesNotMeasured(["4", "5"], 2).to_json()]})]
 )
 def test_a_row_without_a_verdict_or_a_mean_over_some_of_the_sizes_is_open(size, lacking, expected):
     found = document((size, *FASTER))
@@ -110,7 +110,7 @@ def test_a_row_without_a_verdict_or_a_mean_over_some_of_the_sizes_is_open(size, 
 
 @pytest.mark.parametrize(
     ("notes", "flagged"),
-    [([], False), ([ExactDisagrees()], False), ([FarOff(2, 10, 1.2)], True), ([TwoPeaks(5, 5, 20)], True)],
+    [([], False), ([ExactIntervalDisagrees()], False), ([FarOff(2, 10, 1.2)], True), ([TwoPeaks(5, 5, 20)], True)],
 )
 def test_rows_of_repeats_in_two_peaks_or_far_off_are_flagged(notes, flagged):
     found = document(("1", *FASTER))

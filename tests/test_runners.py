@@ -16,7 +16,7 @@ from kernelbench.harness.program import Program
 from kernelbench.harness.runners import onnx
 from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workloads import matmul_softmax
-from kernelbench.notes import InferenceOnly, NeedsDevice, NoProvider, NotBound, NotInJax, NotInstalled, load
+from kernelbench.notes import DtypeNotSupported, InferenceOnly, NeedsDevice, NoProvider, NotInJax, NotInstalled, load
 from kernelbench.study import Study
 
 OPS = {
@@ -115,7 +115,7 @@ def test_a_missing_package_is_unsupported_and_says_what_installs_it(run, monkeyp
     [
         ("gpt_training", "float32", InferenceOnly("onnx", "training step")),
         ("mlp", "autocast-bfloat16", InferenceOnly("onnx", "autocast")),
-        ("mlp", "bfloat16", NotBound("torch.bfloat16")),
+        ("mlp", "bfloat16", DtypeNotSupported("torch.bfloat16")),
     ],
 )
 def test_what_a_runtime_cannot_do_is_unsupported(run, op, dtype, reason):

@@ -19,17 +19,17 @@ from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
 from kernelbench.jobs import read as read_jobs
 from kernelbench.notes import (
-    ExactDisagrees,
-    InRepeats,
-    IsZero,
+    ExactIntervalDisagrees,
     NearFloor,
-    NotMeasured,
-    NotOk,
     OfBaseline,
-    OtherWorkers,
     OwnGraphs,
     Raised,
+    SizesNotMeasured,
+    SizesNotOk,
+    SomeRepeats,
     Uncovered,
+    WorkersDiffer,
+    ZeroValue,
     find,
 )
 from kernelbench.study import RECORDED, Study
@@ -231,7 +231,7 @@ def test_one_incorrect_repeat_voids_its_cell_and_mode(study, tmp_path):
     summary, speedups, _ = tables(study, tmp_path)
     found = row(summary, op="softmax", size="512", mode="compile", metric="device")
     assert np.isnan(found.estimate) and found.n == 0
-    assert (found.status, found.notes) == ("incorrect", [InRepeats(1, 5, WHY)])
+    assert (found.status, found.notes) == ("incorrect", [SomeRepeats(1, 5, WHY)])
     assert row(speedups, size="512", mode="compile", baseline="eager", metric="device").verdict == ""
 
 
@@ -239,11 +239,11 @@ def test_other_failures_leave_the_ok_repeats_without_a_verdict(study, tmp_path):
     write_records(study, tmp_path, fail("oom", {0, 3}))
     summary, speedups, _ = tables(study, tmp_path)
     found = row(summary, op="softmax", size="512", mode="compile", metric="device")
-    assert (found.n, found.status, found.notes) == (3, "oom", [InRepeats(2, 5, WHY)])
+    assert (found.n, found.status, found.notes) == (3, "oom", [SomeRepeats(2, 5, WHY)])
     pair = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
     assert (pair.n, pair.verdict, pair.status) == (3, "", "oom")
     whole = row(speedups, size="all", mode="compile", baseline="eager", metric="device")
-    assert (whole.n, whole.status, whole.notes) == (0, "oom", [NotOk(["512"])])
+    assert (whole.n, whole.status, whole.notes) == (0, "oom", [SizesNotOk(["512"])])
 
 
 def test_where_the_exact_interval_says_otherwise_the_row_says_so(study, tmp_path):
@@ -259,9 +259,9 @@ def test_where_the_exact_interval_says_otherwise_the_row_says_so(study, tmp_path
     _, speedups, _ = tables(study, tmp_path)
     found = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
     assert found.ci_low < 1 < found.ci_high and found.hl_low > 1
-    assert find(found.notes, ExactDisagrees)
+    assert find(found.notes, ExactIntervalDisagrees)
     other = row(speedups, size="512", mode="triton", baseline="eager", metric="device")
-    assert not find(other.notes, ExactDisagrees)
+    assert not find(other.notes, ExactIntervalDisagrees)
 
 
 def test_a_short_device_time_is_marked(study, tmp_path):
@@ -303,7 +303,7 @@ def test_first_calls_compare_only_where_as_many_processes_compiled(monkeypatch, 
     cell = {"op": "softmax", "size": "512", "metric": "first_call"}
     refused = row(speedups, **cell, mode="triton", baseline="compile")
     assert (refused.n, refused.status) == (0, "unsupported")
-    assert refused.notes == [OtherWorkers(8, "compile", 1)]
+    assert refused.notes == [WorkersDiffer(8, "compile", 1)]
     assert row(speedups, **cell, mode="triton", baseline="eager").n == 3
     assert row(speedups, **cell, mode="compile-arm", baseline="compile").n == 3
     assert row(speedups, **(cell | {"metric": "latency"}), mode="triton", baseline="compile").n == 3
@@ -446,7 +446,7 @@ def test_a_failure_of_the_baseline_is_named_as_its(study, tmp_path):
     write_records(study, tmp_path, fail("oom", {0}, mode="eager"))
     _, speedups, _ = tables(study, tmp_path)
     found = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
-    assert (found.status, found.notes) == ("oom", [OfBaseline("eager", InRepeats(1, 5, WHY))])
+    assert (found.status, found.notes) == ("oom", [OfBaseline("eager", SomeRepeats(1, 5, WHY))])
 
 
 def test_the_same_samples_give_the_same_tables(study, tmp_path):
@@ -707,7 +707,7 @@ def test_a_metric_that_is_0_says_why_it_has_no_estimate(study, tmp_path):
     for table in (summary, speedups):
         found = table[(table.metric == "peak_memory") & (table["mode"] == "compile") & (table["size"] == "512")]
         assert set(found.status) == {"unsupported"}
-        assert all(isinstance(whose, IsZero) for told in found.notes for whose in told)
+        assert all(isinstance(whose, ZeroValue) for told in found.notes for whose in told)
         assert (found.n == 0).all()
 
 
@@ -736,7 +736,7 @@ def test_a_mean_says_which_sizes_it_lacks_of_a_mode_or_a_baseline_that_has_only_
     write_records(study, tmp_path)
     speedups = tables(study, tmp_path)[1]
     some = {"op": "softmax", "size": "all", "metric": "latency"}
-    left = NotMeasured(["1024"], 2)
+    left = SizesNotMeasured(["1024"], 2)
     assert row(speedups, **some, mode="triton", baseline="eager").notes[0] == left
     assert row(speedups, **some, mode="compile", baseline="triton").notes[0] == left
-    assert not find(row(speedups, **some, mode="compile", baseline="eager").notes, NotMeasured)
+    assert not find(row(speedups, **some, mode="compile", baseline="eager").notes, SizesNotMeasured)

@@ -8,7 +8,7 @@ import time
 from statistics import median
 
 from kernelbench import notes, start
-from kernelbench.notes import Note, OfTry, PowerCap, Unsettled
+from kernelbench.notes import Note, PowerCap, RetryFailed, Unsettled
 
 ATTEMPTS = 3
 
@@ -39,7 +39,7 @@ def measured(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, 
         took = time.perf_counter() - before
         timeout -= took
         if kept and entry["status"] in ("oom", "timeout"):
-            doubt = notes.dump(OfTry(entry["status"], notes.load(entry["reason"])))
+            doubt = notes.dump(RetryFailed(entry["status"], notes.load(entry["reason"])))
             return kept[0], kept[1] | {"again": [*out[:-1], {"doubts": [doubt], "seconds": took, "medians": {}}]}
         found = doubts(entry) if entry["status"] == "ok" else []
         if not found or 2 * took > timeout or len(out) == ATTEMPTS - 1:

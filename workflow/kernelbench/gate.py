@@ -17,7 +17,7 @@ from kernelbench.collect import SAME
 from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.jobs import CELL, at_once, clocks_of, runs_of, slowed
 from kernelbench.jobs import read as read_jobs
-from kernelbench.notes import Note, OtherProcesses, PowerCap, Throttled, Unwatched
+from kernelbench.notes import Note, NotMonitored, OtherProcesses, PowerCap, Throttled
 from kernelbench.study import cells_of, diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
@@ -38,7 +38,7 @@ class Defect:
 
     @property
     def where(self) -> str:
-        """What is wrong, with the first of the jobs that have it."""
+        """What is wrong, and the first of the jobs that have it."""
         shown = ", ".join(self.jobs[:3]) + (f" and {len(self.jobs) - 3} more" if len(self.jobs) > 3 else "")
         return f"{self.what}: {shown}" if shown else self.what
 
@@ -101,7 +101,7 @@ class Gate:
     def shared(self) -> Iterator[Defect]:
         """Jobs beside which another process computed on the GPU, or that nobody watched."""
         yield from self._of(self._suspected(OtherProcesses), "another process was on the GPU")
-        yield from self._of(self._suspected(Unwatched), "nobody watched the GPU")
+        yield from self._of(self._suspected(NotMonitored), "nobody watched the GPU")
 
     def throttled(self) -> Iterator[Defect]:
         """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ in single calls.
@@ -183,7 +183,7 @@ class Gate:
             yield Defect("no commit has the sources that measured it", [], "commit them, measure again, promote again")
 
     def _suspected(self, *kinds: type[Note]) -> pd.Series:
-        """Say of each job whether a note of one of these kinds speaks against its times."""
+        """Return for each job whether a note of one of these kinds speaks against its times."""
         return self.jobs.suspect.map(lambda said: any(isinstance(note, kinds) for note in said or ())).astype(bool)
 
     def _of(self, which: pd.Series, what: str) -> Iterator[Defect]:

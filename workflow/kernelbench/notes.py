@@ -1,8 +1,8 @@
-"""Notes: what one stage tells the next of a job or of a row, as a code with fields; and its text, for people alone.
+"""Notes: what one stage tells the next about a job or a row of a table, as a code with fields.
 
-A note says why a job has no times, what speaks against them, or what to know of a row. Stages hand notes on as objects
-of JSON, `{"code": "NearFloor", "floor_us": 4.4, …}`. Whoever decides by one asks for its class and its fields; `str`
-makes the text for a table, a terminal or a paper, and no code reads it.
+A note says why a job has no times, what speaks against its times, or what a reader of a row should know. Files hold
+notes as JSON objects: `{"code": "NearFloor", "floor_us": 4.4, "factor": 10}`. Code that decides by a note asks for its
+class and its fields. `str` makes its text, for people alone: no code reads that.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ class _Text(Formatter):
 
 @dataclass(frozen=True)
 class Note:
-    """A code, which is the name of its class, and its fields; `text` is how its sentence is made of them.
+    """The name of the class is the code. `text` is the template of the sentence; its fields fill it.
 
-    title: what a table calls all notes of a kind that speaks against times.
+    title: a short name of this kind of note for the column of suspect jobs, where it can stand there.
     """
 
     text: ClassVar[str] = ""
@@ -34,11 +34,11 @@ class Note:
 
     @property
     def code(self) -> str:
-        """The name by which files know this kind of note."""
+        """The name of this kind of note in files."""
         return type(self).__name__
 
     def to_json(self) -> dict:
-        """Return the note as JSON can hold it."""
+        """Return the note as a JSON object."""
         return {"code": self.code} | {name: dump(value) for name, value in self._fields().items()}
 
     def _fields(self) -> dict:
@@ -50,7 +50,7 @@ class Note:
 
 @dataclass(frozen=True)
 class NeedsDevice(Note):
-    """`what` (a dtype; empty: the mode) exists on `devices` only, and this machine's is `device`."""
+    """`what` (a dtype, a CUDA graph; empty for the mode itself) runs on `devices` only; this machine's is `device`."""
 
     what: str
     devices: list[str]
@@ -58,7 +58,7 @@ class NeedsDevice(Note):
     text = "{what} needs {devices!o}, this machine is {device}"
 
     def __str__(self) -> str:
-        return super().__str__().strip()  # Nothing stands for the mode itself.
+        return super().__str__().strip()  # An empty `what` leaves a space.
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class NotInstalled(Note):
 
 @dataclass(frozen=True)
 class NotImportable(Note):
-    """A package is there and its import fails with `error`."""
+    """A package is installed, but its import fails with `error`."""
 
     package: str
     error: str
@@ -92,7 +92,7 @@ class NotImportable(Note):
 
 @dataclass(frozen=True)
 class NoGpuSupport(Note):
-    """A package is there without its part for GPUs."""
+    """A package is installed without its support for GPUs."""
 
     package: str
     install: str
@@ -101,7 +101,7 @@ class NoGpuSupport(Note):
 
 @dataclass(frozen=True)
 class NoProvider(Note):
-    """ONNX Runtime is there without the provider of the device."""
+    """ONNX Runtime is installed without the provider for the device."""
 
     provider: str
     install: str
@@ -110,7 +110,7 @@ class NoProvider(Note):
 
 @dataclass(frozen=True)
 class InferenceOnly(Note):
-    """A runner takes the forward pass out of PyTorch, where there is no `what` (training step, autocast)."""
+    """A runner exports the forward pass from PyTorch, and so cannot run `what` (training step, autocast)."""
 
     runner: str
     what: str
@@ -118,8 +118,8 @@ class InferenceOnly(Note):
 
 
 @dataclass(frozen=True)
-class NoBlocks(Note):
-    """Regional compilation has nothing to compile."""
+class NoRepeatedBlocks(Note):
+    """Regional compilation needs repeated blocks, and the workload has none."""
 
     is_model: bool
     text = "it has no repeated blocks to compile"
@@ -155,7 +155,7 @@ class NotInLibrary(Note):
 
 @dataclass(frozen=True)
 class RowsTooWide(Note):
-    """A library's kernel takes rows of so many elements at most."""
+    """A library's kernel takes rows of at most `widest` elements."""
 
     library: str
     widest: int
@@ -163,8 +163,8 @@ class RowsTooWide(Note):
 
 
 @dataclass(frozen=True)
-class NotBound(Note):
-    """ONNX Runtime cannot bind tensors of a dtype of torch."""
+class DtypeNotSupported(Note):
+    """ONNX Runtime cannot bind tensors of this dtype of torch."""
 
     dtype: str
     text = "ONNX Runtime binds tensors of float16 and float32, not {dtype}"
@@ -172,7 +172,7 @@ class NotBound(Note):
 
 @dataclass(frozen=True)
 class RuntimeRefused(Note):
-    """Another runtime refuses the model, in its own words."""
+    """Another runtime refuses the model; `error` is its message."""
 
     runtime: str
     error: str
@@ -181,7 +181,7 @@ class RuntimeRefused(Note):
 
 @dataclass(frozen=True)
 class NotCaptured(Note):
-    """PyTorch cannot capture the calls into a CUDA graph, in its own words."""
+    """PyTorch cannot capture the calls into a CUDA graph; `error` is its message."""
 
     error: str
     text = "cannot be captured: {error}"
@@ -189,21 +189,21 @@ class NotCaptured(Note):
 
 @dataclass(frozen=True)
 class OwnGraphs(Note):
-    """There is no graph time of a mode that replays CUDA graphs itself."""
+    """The mode replays CUDA graphs itself, so that it has no graph time."""
 
     text = "the mode replays CUDA graphs of its own"
 
 
 @dataclass(frozen=True)
 class NothingCompiled(Note):
-    """All of it ran in eager mode."""
+    """torch.compile compiled nothing: all of the job ran in eager mode."""
 
     text = "torch.compile compiled no graph: all of it ran in eager mode"
 
 
 @dataclass(frozen=True)
 class PartlyEager(Note):
-    """Some frames ran in eager mode; `error` is what the compiler says of the first, empty if nothing."""
+    """`eager` of the `frames` that Dynamo saw ran in eager mode; `error` is what it says of the first."""
 
     eager: int
     frames: int
@@ -213,7 +213,7 @@ class PartlyEager(Note):
 
 @dataclass(frozen=True)
 class GraphsSkipped(Note):
-    """The compiler was asked for CUDA graphs and recorded none of some."""
+    """torch.compile was asked for CUDA graphs and skipped some."""
 
     times: int
     text = "torch.compile skipped CUDA graphs {times} times"
@@ -221,17 +221,17 @@ class GraphsSkipped(Note):
 
 @dataclass(frozen=True)
 class NoGraphRecorded(Note):
-    """The compiler was asked for CUDA graphs, and there is none."""
+    """torch.compile was asked for CUDA graphs and recorded none."""
 
     text = "torch.compile recorded no CUDA graph"
 
 
-# Why a job came to no good end.
+# Why a job failed.
 
 
 @dataclass(frozen=True)
 class Raised(Note):
-    """An exception, in its own words; `where` in a workload's file, empty where in none."""
+    """The job raised an exception: its type and message, and the line of the workload's file, if it came from one."""
 
     error: str
     where: str
@@ -242,8 +242,8 @@ class Raised(Note):
 
 
 @dataclass(frozen=True)
-class Ended(Note):
-    """The job's process ended without a word; `phase`: what it was at."""
+class ProcessEnded(Note):
+    """The job's process ended before the job did, in this `phase`; None where it had not begun one."""
 
     phase: str | None
 
@@ -252,31 +252,31 @@ class Ended(Note):
 
 
 @dataclass(frozen=True)
-class TimeLimit(Ended):
-    """It took longer than it may."""
+class TimeLimit(ProcessEnded):
+    """The job exceeded its time limit."""
 
     seconds: float
     text = "time limit of {seconds:g} s"
 
 
 @dataclass(frozen=True)
-class Killed(Ended):
-    """By a signal."""
+class Killed(ProcessEnded):
+    """A signal killed the job's process."""
 
     signal: str
     text = "killed by {signal}"
 
 
 @dataclass(frozen=True)
-class Exited(Ended):
-    """By itself."""
+class Exited(ProcessEnded):
+    """The job's process exited by itself."""
 
     exit_code: int
     text = "exit code {exit_code}"
 
 
 @dataclass(frozen=True)
-class OtherOutput(Note):
+class OutputDiffers(Note):
     """The output has another shape or dtype than eager's."""
 
     found: str
@@ -286,22 +286,25 @@ class OtherOutput(Note):
 
 @dataclass(frozen=True)
 class ZeroReference(Note):
-    """There is no relative error of nothing."""
+    """The reference is zero everywhere, so that there is no relative error."""
 
     text = "the reference is zero everywhere: there is nothing to compare with"
 
 
 @dataclass(frozen=True)
 class NoisyReference(Note):
-    """Eager is so far off the reference that zeros would pass as right."""
+    """Eager's own error is so large that an output of zeros would pass."""
 
     eager_error: float
     text = "eager's own error is {eager_error:.2g} of the reference: the check would compare noise"
 
 
 @dataclass(frozen=True)
-class OffReference(Note):
-    """The relative error is above its limit, or NaN and infinities stand elsewhere than in eager's output."""
+class ErrorTooLarge(Note):
+    """The relative error exceeds its limit, or NaN and infinities stand elsewhere than in eager's output.
+
+    error: None where it is not finite; special: whether NaN and infinities stand where eager's do.
+    """
 
     error: float | None
     limit: float
@@ -313,8 +316,8 @@ class OffReference(Note):
 
 
 @dataclass(frozen=True)
-class OfTry(Note):
-    """A second try of a job came to no better end."""
+class RetryFailed(Note):
+    """A retry of a job failed with `status`, and the try before it was kept."""
 
     status: str
     note: Note | None
@@ -325,8 +328,8 @@ class OfTry(Note):
 
 
 @dataclass(frozen=True)
-class Unwatched(Note):
-    """Nobody knows who else used the GPU, or at which clock it ran."""
+class NotMonitored(Note):
+    """Without NVML nobody knows who else used the GPU, or whether its clocks were held back."""
 
     text = "NVML is missing: nobody watched the GPU"
     title = "nobody watched the GPU"
@@ -334,7 +337,7 @@ class Unwatched(Note):
 
 @dataclass(frozen=True)
 class OtherProcesses(Note):
-    """So many other processes computed on the GPU."""
+    """Other processes computed on the GPU."""
 
     count: int
     text = "other processes on the GPU: {count}"
@@ -353,54 +356,54 @@ class Throttled(Note):
 
 
 class PowerCap(Throttled):
-    """By the cap on power: what a mode draws is its own doing."""
+    """The GPU ran into its power cap; how much power a mode draws is its own doing."""
 
     title = "power cap"
 
 
 class Heat(Throttled):
-    """By heat, as the driver's counter of time has it."""
+    """Heat, by the driver's counter of the time that it held clocks back."""
 
     title = "heat"
 
 
 class HardwareSlowdown(Throttled):
-    """By the hardware."""
+    """The hardware slowed down, for heat or power."""
 
     title = "hardware slowdown"
 
 
 class SoftwareThermalSlowdown(Throttled):
-    """By the driver, for heat."""
+    """The driver slowed the GPU down for heat."""
 
     title = "software thermal slowdown"
 
 
 class HardwareThermalSlowdown(Throttled):
-    """By the hardware, for heat."""
+    """The hardware slowed the GPU down for heat."""
 
     title = "hardware thermal slowdown"
 
 
 class PowerBrake(Throttled):
-    """By the power supply."""
+    """The power supply asked the GPU to slow down."""
 
     title = "power brake"
 
 
 @dataclass(frozen=True)
 class Unsettled(Note):
-    """The times of the warm-up never agreed."""
+    """The times of the warm-up never agreed within the tolerance."""
 
     text = "its warm-up did not settle"
 
 
-# What to know of a row of the tables.
+# What a reader of a row should know.
 
 
 @dataclass(frozen=True)
 class NearFloor(Note):
-    """A device time below `factor` times the timer's floor, in µs: it says little."""
+    """A device time is below `factor` times the timer's floor (µs), too short to mean much."""
 
     floor_us: float
     factor: int
@@ -409,7 +412,7 @@ class NearFloor(Note):
 
 @dataclass(frozen=True)
 class Uncovered(Note):
-    """The delay did not hide the host's work in a share of the samples."""
+    """In this share of the samples the delay did not hide the host's work, which is in the device time."""
 
     share: float
     text = "uncovered in {share:.0%} of the samples: the host's time is in it"
@@ -417,7 +420,7 @@ class Uncovered(Note):
 
 @dataclass(frozen=True)
 class TwoPeaks(Note):
-    """The repeats fall into two groups, `percent` apart: no interval is honest about those."""
+    """The repeats fall into two groups, `percent` apart; no interval is honest about that."""
 
     lower: int
     upper: int
@@ -427,7 +430,7 @@ class TwoPeaks(Note):
 
 @dataclass(frozen=True)
 class FarOff(Note):
-    """Some repeats are more than `times` their median away: the interval promises too much."""
+    """Some repeats are more than `times` their median, or less than it by as much: the interval promises too much."""
 
     count: int
     of: int
@@ -436,23 +439,23 @@ class FarOff(Note):
 
 
 @dataclass(frozen=True)
-class ExactDisagrees(Note):
+class ExactIntervalDisagrees(Note):
     """Only one of the two intervals, Student's and the exact one, holds a speedup of 1."""
 
     text = "the exact interval disagrees"
 
 
 @dataclass(frozen=True)
-class NotOk(Note):
-    """A mean over sizes lacks some that did not run."""
+class SizesNotOk(Note):
+    """There is no mean over sizes, since these did not run."""
 
     sizes: list[str]
     text = "not ok at {sizes!l}"
 
 
 @dataclass(frozen=True)
-class NotMeasured(Note):
-    """A mean is over the `others` sizes that the study has of a mode."""
+class SizesNotMeasured(Note):
+    """The study does not have the mode at these sizes; the mean is over the `others` sizes."""
 
     sizes: list[str]
     others: int
@@ -461,21 +464,21 @@ class NotMeasured(Note):
 
 @dataclass(frozen=True)
 class OffStream(Note):
-    """A runtime of its own has neither PyTorch's events nor its allocator."""
+    """The mode runs outside PyTorch's stream, where neither its events nor its allocator reach."""
 
     text = "not on PyTorch's stream: it has latency, throughput and first_call"
 
 
 @dataclass(frozen=True)
-class IsZero(Note):
-    """There is no ratio of nothing."""
+class ZeroValue(Note):
+    """The value is 0, so that there is no ratio."""
 
     text = "it is 0, of which there is no ratio"
 
 
 @dataclass(frozen=True)
-class OtherWorkers(Note):
-    """First calls do not compare: both arms compile, in another number of processes each."""
+class WorkersDiffer(Note):
+    """First calls do not compare, since the mode and the baseline compile with different numbers of processes."""
 
     processes: int
     baseline: str
@@ -485,7 +488,7 @@ class OtherWorkers(Note):
 
 @dataclass(frozen=True)
 class OfBaseline(Note):
-    """What is said of the baseline's row is said of the speedup over it."""
+    """The baseline has this note, which holds for the speedup over it as well."""
 
     baseline: str
     note: Note
@@ -493,8 +496,8 @@ class OfBaseline(Note):
 
 
 @dataclass(frozen=True)
-class InRepeats(Note):
-    """What is said of some repeats only."""
+class SomeRepeats(Note):
+    """Only some repeats have this note."""
 
     count: int
     of: int
@@ -504,7 +507,7 @@ class InRepeats(Note):
 
 @dataclass(frozen=True)
 class Unclassified(Note):
-    """A sentence of an older record that no code is known for."""
+    """A sentence of an older record for which there is no code."""
 
     words: str
     text = "{words}"
@@ -516,21 +519,21 @@ def _kinds(of: type[Note]) -> Iterable[type[Note]]:
         yield from _kinds(kind)
 
 
-# Those that stand for others have no text of their own.
+# By name; without the classes that only group others.
 CODES = {kind.__name__: kind for kind in _kinds(Note) if kind.text and kind is not Throttled}
-# Of a time that an interval promises too much of.
+# The notes that say that an interval promises too much.
 FLAGS = (TwoPeaks, FarOff)
 
 
 def dump(value):
-    """Return what JSON can hold of notes, lists of them and plain values."""
+    """Return notes, in lists or alone, as JSON; plain values as they are."""
     if isinstance(value, Note):
         return value.to_json()
     return [dump(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def load(value):
-    """Return the note, list of notes or plain value that `dump` made `value` of. Raises ValueError for another code."""
+    """Return what `dump` was given; raise ValueError for an object that is no note."""
     if isinstance(value, list):
         return [load(each) for each in value]
     if not isinstance(value, dict):
@@ -543,7 +546,7 @@ def load(value):
 
 
 def find(notes: Iterable, *kinds: type[Note]) -> Note | None:
-    """Return the first of the notes (or of their JSON) that is of one of these kinds, None where there is none."""
+    """Return the first of the notes, or of their JSON, of one of these kinds; None if there is none."""
     for note in notes:
         of = type(note) if isinstance(note, Note) else CODES[note["code"]]
         if issubclass(of, kinds):
@@ -552,5 +555,5 @@ def find(notes: Iterable, *kinds: type[Note]) -> Note | None:
 
 
 def say(notes: Iterable) -> str:
-    """Return the text of notes (or of their JSON) for people, in one line; empty where there are none."""
+    """Return the text of the notes, or of their JSON, in one line for people."""
     return "; ".join(str(load(note)) for note in notes)

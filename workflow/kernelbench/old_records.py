@@ -1,7 +1,7 @@
-"""Old records: the notes of records of version 3, which were sentences, as the codes that they stand for.
+"""Old records: the sentences that records of version 3 held, as the notes that they stand for.
 
-What is recorded stays as it is. Whoever reads a record or a jobs.parquet has this turn its sentences into notes, so
-that nothing behind it knows that there were any.
+Recorded files stay as they are. What reads a record or a jobs.parquet turns their sentences into notes here, so that
+no later stage sees them.
 """
 
 import re
@@ -20,17 +20,17 @@ THROTTLED: dict[str, type[Throttled]] = {
     "hardware thermal slowdown": notes.HardwareThermalSlowdown,
     "power brake": notes.PowerBrake,
 }
-# What the harness of version 3 wrote, as far as anything is decided by it.
+# The sentences of version 3 that some later stage decides by, or that a recorded study has.
 SENTENCES: dict[str, Callable[..., Note]] = {
     r"(?:(\S+) )?needs (\S+(?: or \S+)*), this machine is (\w+)": lambda what, devices, device: notes.NeedsDevice(
         what or "", devices.split(" or "), device
     ),
     r"(\S+) is not installed; (.+)": notes.NotInstalled,
-    r"ONNX Runtime binds tensors of float16 and float32, not (\S+)": notes.NotBound,
+    r"ONNX Runtime binds tensors of float16 and float32, not (\S+)": notes.DtypeNotSupported,
     r"(\S+) takes rows of at most (\d+) elements": lambda library, widest: notes.RowsTooWide(library, int(widest)),
     r"the mode replays CUDA graphs of its own": notes.OwnGraphs,
     r"cannot be captured: (.+)": notes.NotCaptured,
-    r"NVML is missing: nobody watched the GPU": notes.Unwatched,
+    r"NVML is missing: nobody watched the GPU": notes.NotMonitored,
     r"(\d+) other process(?:es)? on the GPU": lambda count: notes.OtherProcesses(int(count)),
     rf"throttled: ({'|'.join(THROTTLED)})(?: for ([\d.]+) ms)?": lambda cause, ms: THROTTLED[cause](
         None if ms is None else float(ms)
@@ -69,7 +69,7 @@ def upgraded(entry: dict) -> dict:
 
 
 def try_of(out: dict) -> dict:
-    """Return what a job says of a try that was left out: {doubts (notes), seconds, medians}."""
+    """Return a discarded try of a job, as a record of any version has it: {doubts (notes), seconds, medians}."""
     kept = {name: value for name, value in out.items() if name not in ("reason", "doubts")}
     doubts = notes.load(out["doubts"]) if "doubts" in out else list(map(note_of, out["reason"].split("; ")))
     return {"doubts": doubts, **kept}

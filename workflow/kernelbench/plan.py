@@ -35,10 +35,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a job, nan where unknown.
+    """The expected seconds of a job, NaN where unknown.
 
-    source: whose mean that is, None where nobody has one; like: the mode that stands for one that is nowhere known;
-    refused_on: the device that the mode is not for.
+    source: whose mean it is, None without one; like: the mode whose mean it is, where no source knows the job's own;
+    refused_on: the device, where the mode cannot run on it.
     """
 
     seconds: float
@@ -111,7 +111,7 @@ def _of_table(path: Path) -> Source:
 
 
 def estimate(study: Study, job: Job, sources: list[Source]) -> Estimate:
-    """Return what a job will take.
+    """Return how long a job will take.
 
     From the first source that knows its mode, of its op where that is known; else those of the slowest mode known.
     """

@@ -31,7 +31,7 @@ from kernelbench.claims import DECIDED, values
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.names import known
-from kernelbench.notes import FLAGS, NotMeasured, find
+from kernelbench.notes import FLAGS, SizesNotMeasured, find
 from kernelbench.statistics import FAR
 from kernelbench.study import refuse_duplicates, require_known, validate
 from kernelbench.words import ALL
@@ -204,7 +204,7 @@ def _ms(time: dict) -> dict:
 
 def _agrees(rule: dict, row: dict, wider: float = 1) -> bool | str | None:
     # Where a repeat is not ok there is no verdict; a mean over some of the sizes is another than what is asked for.
-    if not row["verdict"] or (row["size"] == ALL and find(row["notes"], NotMeasured)):
+    if not row["verdict"] or (row["size"] == ALL and find(row["notes"], SizesNotMeasured)):
         return None
     if "speedup" in rule:
         return row["verdict"] == rule["speedup"] if row["verdict"] in DECIDED else None

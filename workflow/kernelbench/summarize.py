@@ -94,7 +94,7 @@ class Data:
             return worst, None
         hit = group[group.status == worst]
         reason = hit.reason.iloc[0]
-        return worst, reason if len(hit) == len(group) else notes.InRepeats(len(hit), len(group), reason)
+        return worst, reason if len(hit) == len(group) else notes.SomeRepeats(len(hit), len(group), reason)
 
     def status_of(self, row: tuple, metric: str) -> tuple[str, Note | None]:
         """Return (status, reason) of one metric of a (op, dtype, size, mode)."""
@@ -102,7 +102,7 @@ class Data:
         if status == "ok" and (*row, metric) not in self.logs:
             return "unsupported", (self.no_graph.get(row) if metric == "graph" else None) or notes.OffStream()
         if status == "ok" and self.values(row, metric) is None:
-            return "unsupported", notes.IsZero()
+            return "unsupported", notes.ZeroValue()
         return status, reason
 
     def delta(self, metric: str) -> float:
@@ -260,7 +260,7 @@ def _paybacks(data: Data, table: pd.DataFrame) -> pd.DataFrame:
 def write_csv(table: pd.DataFrame, path: Path) -> None:
     """Write `table` with six significant digits: more than any interval here supports, equal on any machine.
 
-    Notes are written for people: `reason` is their text.
+    A column of notes becomes `reason`, their text.
     """
     if "notes" in table:
         table = table.assign(notes=table.notes.map(notes.say)).rename(columns={"notes": "reason"})
@@ -313,9 +313,9 @@ def _summary_rows(data: Data, ceilings: dict):
         for metric in data.metrics:
             status, reason = data.status_of(row, metric)
             values = data.values(row, metric)
-            found = [reason or _floor_note(data, row, metric) or _uncovered_note(data, row, metric)]
-            found.append(None if values is None else _peaks_note(values))
-            yield _summary_row(row, metric, MEASURED[metric], values, status, found)
+            row_notes = [reason or _floor_note(data, row, metric) or _uncovered_note(data, row, metric)]
+            row_notes.append(None if values is None else _peaks_note(values))
+            yield _summary_row(row, metric, MEASURED[metric], values, status, row_notes)
         values = data.values(row, data.device_metric)
         if values is None:
             continue
@@ -324,12 +324,12 @@ def _summary_rows(data: Data, ceilings: dict):
             yield _summary_row(row, metric, DERIVED[metric], rates, status, [reason])
 
 
-def _summary_row(row, metric, unit, values, status, found: list[Note | None]) -> list:
-    told = [note for note in found if note]
+def _summary_row(row, metric, unit, values, status, row_notes: list[Note | None]) -> list:
+    kept = [note for note in row_notes if note]
     if values is None:
-        return [*row, metric, unit, 0, np.nan, np.nan, np.nan, status, told]
-    own = statistics.interval(values.to_numpy())
-    return [*row, metric, unit, own.n, own.estimate, own.low, own.high, status, told]
+        return [*row, metric, unit, 0, np.nan, np.nan, np.nan, status, kept]
+    found = statistics.interval(values.to_numpy())
+    return [*row, metric, unit, found.n, found.estimate, found.low, found.high, status, kept]
 
 
 def _rates(data: Data, row: tuple, values: pd.Series, ceilings: dict) -> dict[str, pd.Series]:
@@ -525,7 +525,7 @@ def _unlike_workers(data: Data, row: tuple, baseline: str) -> Note | None:
     own, other = (data.workers.get((*cell, arm)) for arm in (mode, baseline))
     if own == other or None in (own, other) or diagnosed(data.study, mode):
         return None
-    return notes.OtherWorkers(own, baseline, other)
+    return notes.WorkersDiffer(own, baseline, other)
 
 
 def _all_rows(data: Data, baseline: str, metric: str):
@@ -544,26 +544,26 @@ def _all_rows(data: Data, baseline: str, metric: str):
         pairs, missing = _all_sizes(data, op, dtype, sizes, mode, baseline, metric)
         statuses = [data.status_of((op, dtype, s, m), metric)[0] for s in sizes for m in (mode, baseline)]
         status = max(statuses, key=STATUSES.index)
-        told = [notes.NotOk(missing) if missing else None]
+        row_notes = [notes.SizesNotOk(missing) if missing else None]
         if len(sizes) < len(every):
-            told.append(notes.NotMeasured([s for s in every if s not in sizes], len(sizes)))
-        yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, told)
+            row_notes.append(notes.SizesNotMeasured([s for s in every if s not in sizes], len(sizes)))
+        yield _row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, row_notes)
 
 
-def _row(data, row, baseline, metric, pairs, status, told: list[Note | None]) -> list:
+def _row(data, row, baseline, metric, pairs, status, row_notes: list[Note | None]) -> list:
     op, dtype, size, mode = row
     delta = data.delta(metric)
     head = [op, dtype, size, mode, baseline, metric]
+    kept = [note for note in row_notes if note]
     if pairs is None:
         nothing = [np.nan] * 3
-        return [*head, 0, *nothing, np.nan, np.nan, "", "", status, [note for note in told if note], *nothing, delta]
+        return [*head, 0, *nothing, np.nan, np.nan, "", "", status, kept, *nothing, delta]
     logs = pairs.to_numpy()
     found = statistics.interval(logs)
     exact = statistics.hodges_lehmann(logs)
-    told = [*told, None if size == ALL else _pairs_note(pairs), _exact_note(found, exact)]
+    kept += filter(None, [None if size == ALL else _pairs_note(pairs), _exact_note(found, exact)])
     return [
-        *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status,
-        [note for note in told if note],
+        *head, found.n, found.estimate, found.low, found.high, found.p, np.nan, "", "", status, kept,
         *exact, delta,
     ]  # fmt: skip
 
@@ -573,7 +573,7 @@ def _exact_note(found: Interval, exact: tuple[float, float, float]) -> Note | No
     _, low, high = exact
     if np.isnan(low) or (found.low <= 1 <= found.high) == (low <= 1 <= high):
         return None
-    return notes.ExactDisagrees()
+    return notes.ExactIntervalDisagrees()
 
 
 def _controls(table: pd.DataFrame, data: Data) -> dict:

@@ -10,7 +10,7 @@ from math import isfinite, sqrt
 
 from kernelbench.harness.dtypes import Dtype
 from kernelbench.harness.program import Program
-from kernelbench.notes import NoisyReference, OffReference, OtherOutput, ZeroReference
+from kernelbench.notes import ErrorTooLarge, NoisyReference, OutputDiffers, ZeroReference
 
 # Elements of a float64 chunk of the reference: 0.5 GiB each for input, output and temporaries.
 CHUNK_ELEMENTS = 2**26
@@ -80,7 +80,7 @@ def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2) -> d
         # Under autocast the dtype is that of the last operation: a fused one may have another than its parts.
         if output.shape != theirs.shape or (output.dtype != theirs.dtype and not program.autocast):
             found, wanted = (f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in (output, theirs))
-            return {"ok": False, "reason": OtherOutput(found, wanted).to_json()}
+            return {"ok": False, "reason": OutputDiffers(found, wanted).to_json()}
     exact, workload = program.exact(), program.workload
     dtype = getattr(torch, program.reference)
     sums = [_Sums(output) for output in outputs]
@@ -138,5 +138,5 @@ class _Sums:
         error = error if isfinite(error) else None  # JSON knows no NaN.
         verdict = {"error": error, "eager_error": eager_error, "limit": limit, "special": self.special, "ok": ok}
         if not ok:
-            verdict["reason"] = OffReference(error, limit, self.special).to_json()
+            verdict["reason"] = ErrorTooLarge(error, limit, self.special).to_json()
         return verdict

@@ -14,12 +14,12 @@ from kernelbench.notes import (
     HardwareThermalSlowdown,
     Heat,
     Note,
+    NotMonitored,
     OtherProcesses,
     PowerBrake,
     PowerCap,
     SoftwareThermalSlowdown,
     Throttled,
-    Unwatched,
 )
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -125,7 +125,7 @@ def suspect(before: dict | None, after: dict | None) -> list[Note]:
     Before the job no process computes on the GPU, after the timers one does: the job itself.
     """
     if before is None or after is None:
-        return [Unwatched()]
+        return [NotMonitored()]
     found = []
     others = max((before["processes"] or 0), (after["processes"] or 0) - 1)
     if others > 0:

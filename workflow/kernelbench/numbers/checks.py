@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from kernelbench.notes import CODES, ExactDisagrees, Throttled, find
+from kernelbench.notes import CODES, ExactIntervalDisagrees, Throttled, find
 from kernelbench.numbers.select import is_flagged, label_of, speedups
 from kernelbench.numbers.tables import floor_of
 from kernelbench.statistics import t_quantile
@@ -72,7 +72,7 @@ def exact(document: dict, baseline: str, metrics: list[str]) -> dict:
     rows = [
         {**row, "label": label_of(document, row)} for row in rows if row["size"] != ALL and row["hl_low"] is not None
     ]
-    return {"of": len(rows), "disagree": [row for row in rows if find(row["notes"], ExactDisagrees)]}
+    return {"of": len(rows), "disagree": [row for row in rows if find(row["notes"], ExactIntervalDisagrees)]}
 
 
 def by_gpu(document: dict) -> dict:
@@ -238,7 +238,7 @@ def _floor_groups(floors: list[float]) -> list[dict]:
 def suspects(document: dict) -> dict | None:
     """Return what summary.json has of suspect jobs, with the labels of the ops; None where the records do not say.
 
-    By code, what the paper calls it as well, and whether clocks were held back: title, throttled.
+    Each kind also gets its title for people, and throttled: whether its clocks were held back.
     """
     suspects = document["jobs"]["suspects"]
     for code, kind in suspects["kinds"].items() if suspects else ():

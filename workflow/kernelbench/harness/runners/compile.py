@@ -7,7 +7,7 @@ from itertools import chain
 from kernelbench.harness import compiler
 from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
-from kernelbench.notes import NoBlocks
+from kernelbench.notes import NoRepeatedBlocks
 
 PASSED = ("backend", "mode", "dynamic", "fullgraph")
 # The values of `mode` with which Inductor records CUDA graphs.
@@ -64,12 +64,12 @@ def _compiled_by_block(module, options: dict):
     there are none.
     """
     if module is None:
-        raise Unsupported(NoBlocks(is_model=False))
+        raise Unsupported(NoRepeatedBlocks(is_model=False))
     shared = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
     copy = deepcopy(module, shared)
     blocks = _blocks(copy)
     if not blocks:
-        raise Unsupported(NoBlocks(is_model=True))
+        raise Unsupported(NoRepeatedBlocks(is_model=True))
     for block in blocks:
         block.compile(**options)
     return copy

@@ -3,7 +3,7 @@
 from kernelbench.harness.package import Package
 from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
-from kernelbench.notes import NoProvider, NotBound, RuntimeRefused
+from kernelbench.notes import DtypeNotSupported, NoProvider, RuntimeRefused
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 RUNTIMES = {"cpu": "onnxruntime", "cuda": "onnxruntime-gpu"}
@@ -27,7 +27,7 @@ class Onnx(Runner):
         import torch
 
         if inputs[0].dtype not in (torch.float16, torch.float32):
-            raise Unsupported(NotBound(str(inputs[0].dtype)))
+            raise Unsupported(DtypeNotSupported(str(inputs[0].dtype)))
         import onnxruntime
 
         session = _session(_exported(program.function, inputs), inputs[0].device.type)
