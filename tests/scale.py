@@ -131,7 +131,7 @@ def template() -> str:
             part = part.setdefault(parent, {})
         part[last] = json.loads(value) if str(value).startswith(("{", "[")) else value
     entry["environment"]["software"]["sources"] = sources_digest(source_blobs())  # Measured by this checkout.
-    entry |= {"version": record.VERSION, "suspect": [], "seconds": {"wall": 1.0}}
+    entry |= {"version": record.VERSION, "reason": None, "suspect": [], "seconds": {"wall": 1.0}}
     entry |= {"graph": {"calls": 20, "reason": None}, "warm_up": {"values": _values(900), "settled": True}}
     counts = {**dict.fromkeys(TIMERS, 100), "first_call": 1, "peak_memory": 1}
     entry["samples"] = {
