@@ -340,7 +340,7 @@ def test_a_gpu_out_of_memory_or_crashed_does_not_reach_the_next_job(gpu_faults):
     entries = {op: entry for (op, _, _), entry in read(gpu_faults).items()}
     assert entries["exhaust"]["status"] == "oom"
     assert entries["beyond"]["status"] == "crashed"
-    assert "CUDA error" in entries["beyond"]["reason"]
+    assert "CUDA error" in str(notes.load(entries["beyond"]["reason"]))
     sound = [entry for op, entry in entries.items() if op.startswith("sound")]
     assert {entry["status"] for entry in sound} == {"ok"}
     assert max(sound, key=lambda entry: entry["place"])["place"] > entries["beyond"]["place"], "it had no next job"
