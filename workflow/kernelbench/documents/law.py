@@ -1,9 +1,9 @@
 """The law of a compiled call: its time from how many kernels it launches and how long the device computes.
 
-A compiled call keeps the host for  H = call + each · L,  with L the kernels that it launches. A call that replays a CUDA
-graph keeps the host for  H = call + each · C,  with C the kernels that it launches beyond those of the compiled function:
-they copy the inputs. Both pairs of constants are least-squares lines through the host times of the study of the ops.
-Nothing else is fitted.
+A compiled call keeps the host for  H = call + each · L,  with L the kernels that it launches. A call that replays a
+CUDA graph keeps the host for  H = call + each · C,  with C the kernels that it launches beyond those of the compiled
+function: they copy the inputs. Both pairs of constants are least-squares lines through the host times of the study of
+the ops. Nothing else is fitted.
 
 Host and device work side by side. Of calls back to back each takes
 
@@ -14,8 +14,8 @@ kernels that are alike that is
 
     latency = max(H + D / L, H / L + D)
 
-The replay of a graph is one launch: L = 1. Eager's H, D and L are measured. The predicted latency is eager's measured one
-plus the difference that the law makes; the predicted speedup by throughput is the ratio of the law's two times.
+The replay of a graph is one launch: L = 1. Eager's H, D and L are measured. The predicted latency is eager's measured
+one plus the difference that the law makes; the predicted speedup by throughput is the ratio of the law's two times.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ class Prediction:
     """One speedup over eager as predicted and as measured.
 
     launches: of the mode; host, host_predicted: µs; by_device: the ratio of the device times alone; right: whether the
-    predicted side of 1 is the measured verdict, None where that is not decided; fitted: the constants come from this study.
+    predicted side of 1 is the measured verdict, None where that is not decided; fitted: the constants come from here.
     """
 
     study: str
