@@ -3,7 +3,7 @@
 import pandas as pd
 
 from kernelbench import verify
-from kernelbench.claims import UNTOLD
+from kernelbench.claims import OPEN
 from kernelbench.host import LAUNCH
 from kernelbench.jobs import FLOOR
 from kernelbench.summarize import Data
@@ -40,7 +40,7 @@ def findings(recorded: Data, again: Data, documents: list[dict], claims: list[di
         "floors": _medians(FLOOR, recorded, again),
         "launches": _medians(LAUNCH, recorded, again),
         "differ": differ.to_dict("records"),
-        "claims": {word: follows.count(word) for word in ("confirms", "refutes again", "contradicts", UNTOLD)},
+        "claims": {word: follows.count(word) for word in ("confirms", "refutes again", "contradicts", OPEN)},
     }
 
 

@@ -1,47 +1,67 @@
-"""Claims: what the paper says, as rules on the verdicts of speedups.csv, and whether they hold on a machine.
+"""Claims: what the article says, as rules on the tables of its studies, and whether they hold on a machine.
 
-A rule selects rows by op, dtype, size, mode, baseline and metric, each a value or a list of values; without `size`,
-every size that the study has of the op. One word says which verdicts must hold of them:
+A rule names a study by its topic (`ops`, the default study, unless it names another; a list where it is about several),
+a table of summary.json (`speedups` unless it names another), and its rows: op, dtype, size, mode, baseline and metric,
+each a value or a list of values, as far as the table has them. Without `size` these are all sizes of the op, without
+`dtype` all its dtypes; the baseline is eager unless the rule names another. `cells` takes the place of op and size where
+the sizes differ by op: a list of texts such as "resnet50 64".
 
-every  each row has one of these verdicts. Another decided verdict refutes it; an open row (inconclusive, without a
-       verdict, or not there) leaves it untold.
-some   a row has one of these verdicts. It fails where all rows are decided otherwise; else open rows leave it untold.
-none   no row is found to have one of these verdicts. A row that has refutes it; inconclusive is a finding of none; only
-       rows that are not there or have no verdict leave it untold.
+One word says of how many rows a condition must hold: `every`, `some`, `most` (more than half of them) or `none`. The
+condition is a verdict or a list of verdicts, or {above: NUMBER} or {below: NUMBER}, which a row meets with its whole
+interval. A row without a verdict, or whose interval holds the number, is undecided. Undecided rows leave a claim open
+where they could turn it; `none` asks only that no row is shown to meet the condition, so that only a missing row leaves
+it open.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
 import yaml
 
+from kernelbench.documents.studies import OPS, Studies, topic
 from kernelbench.errors import InputError
-from kernelbench.figures import FIGURES
 from kernelbench.harness.provenance import ROOT
 from kernelbench.names import known
 from kernelbench.study import refuse_duplicates, require_known, validate
 
 SCHEMA = ROOT / "workflow" / "schemas" / "claims.schema.yaml"
-KEY = ("op", "dtype", "size", "mode", "baseline", "metric")
-HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot tell"
+CELL = ("op", "dtype", "size")
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 DECIDED = ("faster", "slower", "equivalent")
-# Sections of the paper, of all machines, whose tables or sentences show what no figure does.
-SECTIONS = ("sec-control", "sec-tables")
+WORDS = ("every", "some", "most", "none")
+# What a row says of a condition; LOST: there is no such row, or it has no value.
+YES, NO, UNDECIDED, LOST = "yes", "no", "undecided", "lost"
+# The tables, by what tells their rows apart.
+KEYS = {
+    "speedups": (*CELL, "mode", "baseline", "metric"),
+    "summary": (*CELL, "mode", "metric"),
+    "payback": (*CELL, "mode", "metric"),
+    "compilation": (*CELL, "mode"),
+    "arms": ("mode", "baseline", "metric"),
+    "law": ("mode", "metric"),
+    "first_repeats": ("metric",),
+}
+# How many rows a finding names.
+NAMED = 3
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether a claim holds, how many of its rows have a verdict, of how many, and the names of those that decide."""
+    """Whether a claim holds, how many of its rows have a value, of how many, the names of those that decide, and
+    what was found in a few words."""
 
     outcome: str
     rows: int
     of: int
     deciding: list[str]
+    found: str
 
 
 def load(path: Path, *studies: dict) -> list[dict]:
-    """Return the claims of the YAML file at `path`; raise InputError for the first thing that is wrong in it.
+    """Return the claims of the YAML file at `path`, numbered; raise InputError for the first thing wrong in it.
 
     A rule may name what `studies` have, besides the recorded ones and those of the repository.
     """
@@ -53,59 +73,147 @@ def load(path: Path, *studies: dict) -> list[dict]:
         what = f"{path.name}: {claim['id']}"
         if ids.count(claim["id"]) > 1:
             raise InputError(f"{what}: is given twice; allowed: each id once")
-        require_known(f"{what}: figure", claim["figure"], [*FIGURES, *SECTIONS])
+        given = {key: values(claim["rule"].get(key, [])) for key in names}
+        for op, size in _ops(claim["rule"]) if "cells" in claim["rule"] else ():
+            given = {**given, "op": [*given["op"], op], "size": [*given["size"], size]}
         for key, allowed in names.items():
-            for name in values(claim["rule"].get(key, [])):
+            for name in given[key]:
                 require_known(f"{what}: rule.{key}", name, allowed)
-    return claims
+    return [{"number": number, **claim} for number, claim in enumerate(claims, 1)]
+
+
+def topics(rule: dict) -> list[str]:
+    """Return the topics of the studies that a rule is about."""
+    return values(rule.get("study", OPS))
 
 
 def selected(rule: dict, study: dict) -> list[tuple]:
-    """Return the (op, dtype, size, mode, baseline, metric) that a rule is about in a study, its mapping.
+    """Return what tells apart the rows that a rule is about in a study, its mapping, in the order of the table's KEYS.
 
     An op that the study does not have is one row without a size, which no table has.
     """
-    return [
-        (op, dtype, size, *others)
-        for op in values(rule["op"])
-        for dtype in values(rule["dtype"])
-        for size in _sizes(rule, op, study)
-        for others in product(*(values(rule[key]) for key in ("mode", "baseline", "metric")))
-    ]
+    keys = KEYS[rule.get("table", "speedups")]
+    given = {"baseline": "eager", **rule}
+    cells = list(_cells(rule, study)) if keys[0] == "op" else [()]
+    others = [values(given[key]) for key in keys if key not in CELL]
+    return [(*cell, *rest) for cell in cells for rest in product(*others)]
 
 
-def evaluate(rule: dict, speedups: list[dict], study: dict) -> Outcome:
-    """Return whether a rule holds of the rows `speedups` of a summary.json, of all that it is about in `study`."""
-    verdicts = {tuple(row[key] for key in KEY): row["verdict"] for row in speedups}
-    rows = {key: verdicts.get(key, "") for key in selected(rule, study)}
-    word = next(word for word in ("every", "some", "none") if word in rule)
-    wanted = values(rule[word])
-    hits = [key for key, verdict in rows.items() if verdict in wanted]
-    others = [key for key, verdict in rows.items() if verdict in DECIDED and verdict not in wanted]
-    untested = [key for key, verdict in rows.items() if not verdict]
-    undecided = [key for key, verdict in rows.items() if verdict not in DECIDED]
-    if word == "every":
-        steps = ((FAILS, others), (UNTOLD, undecided), (HOLDS, hits))
-    elif word == "some":
-        steps = ((HOLDS, hits), (UNTOLD, undecided), (FAILS, others))
+def _cells(rule: dict, study: dict) -> Iterator[tuple[str, str, str]]:
+    for op, sizes in _ops(rule):
+        entry = study["ops"].get(op, {"sizes": [""]})
+        dtypes = values(rule.get("dtype", entry.get("dtypes", study["dtypes"])))
+        yield from product([op], dtypes, values(entry["sizes"] if sizes is None else sizes))
+
+
+def _ops(rule: dict) -> list[tuple[str, list | str | None]]:
+    """Return each op of a rule with its sizes, None where they are the study's."""
+    if "cells" in rule:
+        return [tuple(cell.split()) for cell in rule["cells"]]
+    return [(op, rule.get("size")) for op in values(rule["op"])]
+
+
+def evaluate(rule: dict, documents: list[dict]) -> Outcome:
+    """Return whether a rule holds of these documents of summary.json, one for each study that it is about."""
+    table = rule.get("table", "speedups")
+    word = next(word for word in WORDS if word in rule)
+    rows = {}
+    for document in documents:
+        there = {tuple(str(row[key]) for key in KEYS[table]): row for row in document.get(table, [])}
+        name = (topic(document["study"]),) if len(documents) > 1 else ()
+        rows |= {(*name, *key): there.get(key) for key in selected(rule, document["study"])}
+    met = {key: LOST if row is None else _meets(row, rule[word], table) for key, row in rows.items()}
+    by = {answer: [key for key, found in met.items() if found == answer] for answer in (YES, NO, UNDECIDED, LOST)}
+    outcome, deciding = _outcome(word, by)
+    names = ["/".join(key) for key in deciding]
+    return Outcome(outcome, len(met) - len(by[LOST]), len(met), names, _finding(rule, word, by, outcome, rows))
+
+
+def _outcome(word: str, by: dict[str, list[tuple]]) -> tuple[str, list[tuple]]:
+    """Return the outcome and the rows that decide it."""
+    undecided = by[UNDECIDED] + by[LOST]
+    if word == "most":
+        half = sum(map(len, by.values())) / 2
+        steps = ((HOLDS, len(by[YES]) > half and by[YES]), (FAILS, len(by[NO]) >= half and by[NO]), (OPEN, undecided))
     else:
-        steps = ((FAILS, hits), (UNTOLD, untested), (HOLDS, list(rows)))
-    outcome, deciding = next(step for step in steps if step[1])
-    return Outcome(outcome, len(rows) - len(untested), len(rows), ["/".join(key) for key in deciding])
+        steps = {
+            "every": ((FAILS, by[NO]), (OPEN, undecided), (HOLDS, by[YES])),
+            "some": ((HOLDS, by[YES]), (OPEN, undecided), (FAILS, by[NO])),
+            "none": ((FAILS, by[YES]), (OPEN, by[LOST]), (HOLDS, by[NO] + by[UNDECIDED])),
+        }[word]
+    return next(((outcome, rows) for outcome, rows in steps if rows), (OPEN, []))
 
 
-def evaluated(claims: list[dict], document: dict) -> list[dict]:
-    """Return each claim with its outcome on the machine whose summary.json is `document`."""
-    found = [evaluate(claim["rule"], document["speedups"], document["study"]) for claim in claims]
-    return [{**claim, **asdict(outcome)} for claim, outcome in zip(claims, found, strict=True)]
+def _meets(row: dict, condition: str | list | dict, table: str) -> str:
+    """Return what a row says of a condition."""
+    if not isinstance(condition, dict):
+        if not row["verdict"]:
+            return LOST
+        return YES if row["verdict"] in values(condition) else NO if row["verdict"] in DECIDED else UNDECIDED
+    low, high = bounds(row, table, condition.get("of"))
+    if low is None:
+        return LOST
+    above = "above" in condition
+    limit = condition["above"] if above else condition["below"]
+    if low <= limit <= high:
+        return UNDECIDED if low < high else NO
+    return YES if (low > limit) == above else NO
+
+
+def bounds(row: dict, table: str, column: str | None = None) -> tuple[float | None, float | None]:
+    """Return the ends of the interval of a row's value: of the table's own, or of another column, which has none."""
+    if column:
+        return row[column], row[column]
+    if table in ("speedups", "summary", "arms"):
+        value = row["estimate" if table == "summary" else "speedup"]
+        low, high = row["ci_low"], row["ci_high"]
+        return (value, value) if low is None else (low, high)
+    if table == "payback":
+        ends = {"never": (math.inf, math.inf), "after": (row["low"], row["high"])}
+        return ends.get(row["kind"], (row["low"] or 0, math.inf))
+    value = row["launched" if table == "compilation" else "same" if table == "first_repeats" else "share"]
+    return value, value
+
+
+def _finding(rule: dict, word: str, by: dict, outcome: str, rows: dict) -> str:
+    """Return what was found in a few words: how many rows meet the condition, and some of those that speak against."""
+    total = sum(map(len, by.values()))
+    against = {"every": by[NO] + by[UNDECIDED] + by[LOST], "none": by[YES] + by[LOST], "most": by[NO], "some": []}[word]
+    text = f"{len(by[YES])} of {total} rows"
+    if outcome == HOLDS or not against:
+        return text
+    shown = [f"{' '.join(part for part in key if part)} {_value(rows[key], rule)}" for key in against[:NAMED]]
+    more = f" and {len(against) - NAMED} more" if len(against) > NAMED else ""
+    return f"{text}; not {', '.join(shown)}{more}"
+
+
+def _value(row: dict | None, rule: dict) -> str:
+    if row is None:
+        return "(not measured)"
+    low, high = bounds(row, rule.get("table", "speedups"))
+    verdict = row.get("verdict")
+    shown = "" if low is None else f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+    return f"({', '.join(filter(None, (verdict, shown))) or row.get('reason') or 'no value'})"
+
+
+def judged(claims: list[dict], studies: Studies) -> list[dict]:
+    """Return each claim with its outcome on the studies; one about a topic that they lack cannot be told."""
+    return [{**claim, **asdict(_judge(claim["rule"], studies))} for claim in claims]
+
+
+def _judge(rule: dict, studies: Studies) -> Outcome:
+    missing = [name for name in topics(rule) if name not in studies]
+    if missing:
+        return Outcome(OPEN, 0, 0, [], f"not measured: {', '.join(missing)}")
+    return evaluate(rule, [studies.of(name) for name in topics(rule)])
+
+
+def local(document: dict) -> Studies:
+    """Return a machine's own study as the claims ask for it: of a CPU like that of a GPU."""
+    name = topic(document["study"])
+    return Studies([document], {name.removeprefix("cpu-"): document})
 
 
 def values(given) -> list[str]:
     """Return what a rule gives for a key, one value or a list of them, as a list of texts."""
     return [str(value) for value in (given if isinstance(given, list) else [given])]
-
-
-def _sizes(rule: dict, op: str, study: dict) -> list[str]:
-    if "size" in rule:
-        return values(rule["size"])
-    return values(study["ops"][op]["sizes"]) if op in study["ops"] else [""]

@@ -20,6 +20,7 @@ from kernelbench.causes import DECIDED, Causes
 from kernelbench.jobs import FLOOR
 from kernelbench.notes import Note
 from kernelbench.precision import MEDIAN_VARIANCE
+from kernelbench.sensitivity import first_repeats
 from kernelbench.statistics import Interval
 from kernelbench.study import CONTROL, LIMIT, TWIN, cells_of, diagnosed, modes_of
 from kernelbench.targets import NOTHING, judged
@@ -192,6 +193,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "less_floor": _less_floor(data),
         "arms": _plain(pd.DataFrame(_arm_means(data))),
         "by_gpu": gpus.about(data, speedups),
+        "first_repeats": first_repeats(data, speedups),
         "peaks": _peaks(data, speedups),
         "causes": reasons,
         "spread": _plain(_spread(data)),

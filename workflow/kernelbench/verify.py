@@ -13,14 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import yaml
 from rich.table import Table
 
 from kernelbench import machine, statistics
-from kernelbench.claims import FAILS, UNTOLD, Outcome, evaluate, selected
+from kernelbench.claims import FAILS, OPEN, Outcome, evaluate, selected, topics
+from kernelbench.documents.studies import topic
 from kernelbench.errors import InputError
 from kernelbench.jobs import CELL
 from kernelbench.progress import duration
-from kernelbench.study import AGAIN, cells_of, diagnosed, modes_of, require_known
+from kernelbench.study import AGAIN, RECORDED, cells_of, diagnosed, modes_of, require_known
 from kernelbench.summarize import Data
 from kernelbench.words import ALL, LESS_FLOOR
 
@@ -66,13 +68,14 @@ def choose(study: dict, jobs: pd.DataFrame, wanted: dict, rule: dict | None = No
 
     wanted: the config's `verify`. An op at a size is drawn whole: in all its dtypes, and in all modes but those for
     diagnosis, so that all pairs are there. They come in the order of a hash of the seed, and each is taken that still
-    fits into the minutes. With `rule` only those that it is about. Raises InputError where none fits, naming the least.
+    fits into the minutes. With `rule` it is all that the rule is about, however long it takes. Raises InputError where
+    none fits, naming the least.
     """
     costs = _seconds(study, jobs)
     if rule:
         about = {key[:3] for key in selected(rule, study)}
         costs = {(op, size): cost for (op, size), cost in costs.items() if _is_about(about, op, size)}
-    repeats, limit = wanted["repeats"], 60 * wanted["minutes"]
+    repeats, limit = wanted["repeats"], math.inf if rule else 60 * wanted["minutes"]
     starts = repeats * _start(jobs)
     chosen, seconds = [], starts
     for drawn in sorted(costs, key=lambda drawn: _rank(wanted["seed"], *drawn)):
@@ -207,7 +210,7 @@ def _outcome(low: float, high: float, delta: float) -> str:
     """Return what an interval of the ratio says: within ±δ (symmetric on logs), outside, or neither."""
     if low >= 1 / (1 + delta) and high <= 1 + delta:
         return CONFIRMED
-    return CONTRADICTED if low > 1 + delta or high < 1 / (1 + delta) else UNTOLD
+    return CONTRADICTED if low > 1 + delta or high < 1 / (1 + delta) else OPEN
 
 
 def judge(claims: list[dict], recorded: dict, again: dict) -> list[tuple[str, Outcome, Outcome, str]]:
@@ -217,15 +220,15 @@ def judge(claims: list[dict], recorded: dict, again: dict) -> list[tuple[str, Ou
     """
     found, study = [], recorded["study"]
     for claim in claims:
-        old = evaluate(claim["rule"], recorded["speedups"], study)
-        new = evaluate(claim["rule"], _whole(study, again), study)
+        old = evaluate(claim["rule"], [recorded])
+        new = evaluate(claim["rule"], [{**again, "study": study, "speedups": _whole(study, again)}])
         found.append((claim["sentence"], old, new, _follows(old.outcome, new.outcome)))
     return found
 
 
 def _follows(old: str, new: str) -> str:
-    if UNTOLD in (old, new):
-        return UNTOLD
+    if OPEN in (old, new):
+        return OPEN
     if old != new:
         return "contradicts"
     return "refutes again" if new == FAILS else "confirms"
@@ -245,9 +248,22 @@ def named(claims: list[dict], name: str) -> dict:
     return found[name]
 
 
+def study_of(claim: dict, recorded: list[str]) -> str:
+    """Return the first of the recorded studies that a claim is about; raise InputError where there is none."""
+    wanted = topics(claim["rule"])
+    for name in recorded:
+        study = yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8"))
+        if topic(study) == wanted[0]:
+            return name
+    raise InputError(
+        f"config: verify.claim: {claim['id']} is about {wanted[0]}, which no recorded study is; allowed: a claim about "
+        f"one of {recorded}"
+    )
+
+
 def require_told(claim: dict, name: str, document: dict) -> None:
     """Raise InputError where the study `name`, whose summary.json is `document`, has no row that a claim is about."""
-    if not evaluate(claim["rule"], document["speedups"], document["study"]).rows:
+    if not evaluate(claim["rule"], [document]).rows:
         raise InputError(
             f"config: verify.claim: {claim['id']} is about nothing that {name} measured; allowed: a claim with a row "
             "in its speedups.csv"
@@ -271,10 +287,10 @@ def report(figures: pd.DataFrame, judged: list[tuple]) -> list[Table | str]:
     """
     overview = Table(box=None, pad_edge=False)
     overview.add_column("metric", no_wrap=True)
-    for name in ("figures", CONFIRMED, CONTRADICTED, UNTOLD, "no difference"):
+    for name in ("figures", CONFIRMED, CONTRADICTED, OPEN, "no difference"):
         overview.add_column(name, justify="right", no_wrap=True)
     for metric, rows in figures.groupby("metric", sort=False):
-        counts = [str((rows.outcome == outcome).sum()) for outcome in (CONFIRMED, CONTRADICTED, UNTOLD)]
+        counts = [str((rows.outcome == outcome).sum()) for outcome in (CONFIRMED, CONTRADICTED, OPEN)]
         share = f"{rows.covers_zero.sum()} ({rows.covers_zero.mean():.0%})"
         overview.add_row(metric, str(len(rows)), *counts, share)
     lines = [f"{statistics.CONFIDENCE:.0%} of the intervals should hold no difference where there is none."]

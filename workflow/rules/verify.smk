@@ -22,7 +22,9 @@ rule verify:
         **lanes.alone(),
     params:
         verify=json.dumps(study.verify),
+        recorded=study.recorded,
         gpus=lambda wildcards: lanes.planned,  # When asked for: a paper needs no GPU.
     shell:
-        "python workflow/scripts/verify.py --verify {params.verify:q} --claims {input.claims:q} --gpus {params.gpus}"
+        "python workflow/scripts/verify.py --verify {params.verify:q} --claims {input.claims:q} --recorded {params.recorded}"
+        " --gpus {params.gpus}"
         " 2>&1 | tee {log:q}"

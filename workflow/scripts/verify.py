@@ -14,32 +14,33 @@ from kernelbench.errors import InputError, run
 from kernelbench.jobs import read as read_jobs
 from kernelbench.study import RECORDED
 from kernelbench.summarize import Data, summarize, write_csv
-from kernelbench.verify import choose, compare, judge, named, preview, report, require_same, require_told
+from kernelbench.verify import choose, compare, judge, named, preview, report, require_same, require_told, study_of
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verify", type=json.loads, required=True, help="the config's verify as JSON")
     parser.add_argument("--claims", type=Path, required=True, help="claims.yaml")
+    parser.add_argument("--recorded", nargs="*", default=[], help="the recorded studies, in the order of the config")
     parser.add_argument("--gpus", type=int, required=True, help="GPUs that measure at once")
     arguments = parser.parse_args()
     start.end_with_run()
     wanted = arguments.verify
     if wanted is None:
         raise InputError("config: verify is missing; allowed: a mapping of study, minutes, repeats and seed")
-    recorded = RECORDED / wanted["study"]
+    known, rule, name = claims.load(arguments.claims), None, wanted["study"]
+    if "claim" in wanted:
+        known = [named(known, wanted["claim"])]
+        rule, name = known[0]["rule"], study_of(known[0], arguments.recorded)
+    recorded = RECORDED / name
     study = yaml.safe_load((recorded / "study.yaml").read_text(encoding="utf-8"))
     label = require_same(study, json.loads((recorded / "environment.json").read_text(encoding="utf-8")))
     document = summarize(recorded)[2]
-    known = claims.load(arguments.claims)
-    rule = None
-    if "claim" in wanted:
-        known = [named(known, wanted["claim"])]
-        require_told(known[0], wanted["study"], document)
-        rule = known[0]["rule"]
+    if rule:
+        require_told(known[0], name, document)
     part = choose(study, read_jobs(recorded / "jobs.parquet"), wanted, rule)
     console = Console(highlight=False, markup=False)
-    console.print(preview(wanted["study"], part, wanted, arguments.gpus), soft_wrap=True)
+    console.print(preview(name, part, wanted, arguments.gpus), soft_wrap=True)
     results = Path("results", f"{label}-verify")
     measure(part.config, results, arguments.gpus)
     figures = compare(Data(recorded), Data(results))

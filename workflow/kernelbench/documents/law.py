@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbench.documents.studies import CELL, OPS, topic
+from kernelbench.documents.studies import CELL, OPS, Studies, topic
 
 EAGER = "eager"
 # The metrics that the law predicts.
@@ -183,3 +183,28 @@ def accuracy(rows: list[Prediction]) -> dict:
         "error": float(np.expm1(np.median(apart))),
         "worst": rows[int(np.argmax(apart))],
     }
+
+
+def apply(studies: Studies, laws: dict[str, Law] | None = None) -> None:
+    """Give the studies the laws, fitted to theirs of the ops unless given, all predictions, and a table `law` each.
+
+    The table has a row for each mode and metric: what `accuracy` returns, and `share`, how much of the decided verdicts is
+    right, None where none is decided.
+    """
+    if laws is None:
+        laws = fit(studies.of(OPS)) if OPS in studies else {}
+    studies.laws, studies.predictions = laws, predictions(studies.documents, laws)
+    for document in studies.documents:
+        own = [row for row in studies.predictions if row.study == document["study"]["machine"]]
+        document["law"] = [_row(rows) for mode in MODES for metric in PREDICTED if (rows := select(own, mode, metric))]
+
+
+def select(rows: list[Prediction], mode: str, metric: str) -> list[Prediction]:
+    """Return the predictions of a mode by a metric."""
+    return [row for row in rows if (row.mode, row.metric) == (mode, metric)]
+
+
+def _row(rows: list[Prediction]) -> dict:
+    found = accuracy(rows)
+    share = found["right"] / found["decided"] if found["decided"] else None
+    return {"mode": rows[0].mode, "metric": rows[0].metric, **found, "share": share}

@@ -19,14 +19,18 @@ def topic(study: dict) -> str:
 
 
 class Studies:
-    """Documents of summary.json by topic: of two studies of a topic the one that the config names first."""
+    """Documents of summary.json by topic: of two studies of a topic the one that the config names first.
 
-    def __init__(self, documents: list[dict]):
+    by_topic: which document stands for which topic, where that is another.
+    """
+
+    def __init__(self, documents: list[dict], by_topic: dict[str, dict] | None = None):
         self.documents = documents
-        self._by_topic = {}
-        for document in documents:
-            self._by_topic.setdefault(topic(document["study"]), document)
+        first = {topic(document["study"]): document for document in reversed(documents)}
+        self._by_topic = first if by_topic is None else by_topic
         self._rows = {}
+        # The law, with what it predicts of these studies: law.apply sets both.
+        self.laws, self.predictions = {}, []
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_topic

@@ -73,16 +73,45 @@ def runs(found, of) -> str:
     return words(text for part in parts for text in ([f"{part[0]} to {part[-1]}"] if len(part) > 2 else part))
 
 
-def noted(row: dict, *codes: str) -> bool:
-    """Say whether a row has a note of one of these codes."""
-    return any(note["code"] in codes for note in row["notes"])
-
-
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return a count with its noun: 1 cell, 2 cells."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def sentence(text: str) -> str:
-    """Return `text` with its first letter large."""
-    return text[:1].upper() + text[1:]
+def factor(speedup: float) -> str:
+    """Return a speedup with two decimals below 10, one above."""
+    return f"{speedup:.2f}" if speedup < 10 else f"{speedup:,.1f}"
+
+
+def between(low: float, high: float) -> str:
+    """Return the ends of a range of speedups: 0.81–2.82, or one of them where both read the same."""
+    ends = [factor(low), factor(high)]
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def number(count: float) -> str:
+    """Return a count: 1,240."""
+    return f"{count:,.10g}"
+
+
+def with_unit(time: float, unit: str) -> str:
+    """Return a time with its unit, of µs from 1,000 on in ms: 18.2 µs, 5.27 ms."""
+    return range_with_unit(time, time, unit)
+
+
+def range_with_unit(low: float, high: float, unit: str) -> str:
+    """Return the ends of a range of times with their unit, in ms where the greater one has 1,000 µs or more."""
+    if unit == "µs" and high >= 1000:
+        low, high, unit = low / 1000, high / 1000, "ms"
+    ends = [value(low), value(high)]
+    return f"{ends[0] if ends[0] == ends[1] else '–'.join(ends)}{NBSP}{unit}"
+
+
+def calls(row: dict) -> str:
+    """Return after how many calls a row of `payback` says that compiling has paid."""
+    return {"after": lambda: f"{row['calls']:,.0f}", "never": lambda: "never"}.get(row["kind"], lambda: "undecided")()
+
+
+def whole_range(low: float, high: float) -> str:
+    """Return the ends of a range of whole numbers: 1,006–10,156."""
+    return f"{low:,.0f}–{high:,.0f}"
