@@ -1,9 +1,9 @@
 """KernelBench: is torch.compile a free speedup? The workflow that is also the paper.
 
 snakemake plan                          how many jobs are left, how long they take, how much disk; measures nothing
-snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and both papers
+snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and report
 snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
-snakemake paper                         only paper/paper.pdf, from the recorded studies; measures nothing
+snakemake paper                         the article and its supplement, from the recorded studies; measures nothing
 snakemake check                         what is wrong with the data that papers are built on, and what repairs it
 snakemake precision                     how many repeats intervals of ±1 % need, and what they cost
 snakemake artefacts                     what each compilation makes: graphs, IR before and after fusion, generated code
@@ -51,11 +51,7 @@ os.environ |= environment(study.device) | start.bytecode() | start.python_first(
 os.environ |= start.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
-recorded_figures = [
-    f"{directory}/figures/{figure}.svg"
-    for directory, figures in zip(recorded, shown(study.recorded_studies()), strict=True)
-    for figure in figures
-]
+shown_of = dict(zip(study.recorded, shown(study.recorded_studies()), strict=True))
 
 
 report: "workflow/report/workflow.rst"
@@ -64,7 +60,6 @@ report: "workflow/report/workflow.rst"
 wildcard_constraints:
     machine=study.machine,
     recorded="|".join(study.recorded) or "none",
-    figure="|".join(FIGURES),
 
 
 include: "workflow/rules/plan.smk"
@@ -89,11 +84,15 @@ onerror:
     disk.say_if_full(Path(study.results))
 
 
+# What is made of the recorded studies: the article, which must say what they do, and its supplement.
+documents = ["paper/paper.pdf", "paper/build/claims.done", "paper/supplement.pdf"]
+
+
 rule all:
     default_target: True
     input:
-        ["paper/paper.pdf"] if recorded else [],
-        f"{study.results}/paper.pdf",
+        documents if recorded else [],
+        f"{study.results}/report.pdf",
         expand(f"{study.results}/{{table}}.csv", table=["summary", "speedups"]),
         # Snakemake does not miss a file that only made others: a deleted record has to be wanted for itself.
         study.records(),
@@ -101,4 +100,4 @@ rule all:
 
 rule paper:
     input:
-        "paper/paper.pdf",
+        documents,

@@ -9,9 +9,9 @@ from checkout import ROOT, TINY
 from records import small_study, tables, write_records
 
 from kernelbench import attempts, claims, jobs, notes, old_records, prior, start
+from kernelbench.documents.studies import Studies
 from kernelbench.gate import Gate
 from kernelbench.harness.measure import measure
-from kernelbench.numbers import numbers
 from kernelbench.plan import recorded
 from kernelbench.study import RECORDED, Study
 from kernelbench.summarize import summarize
@@ -127,7 +127,7 @@ def unworded(value):
 
 
 def decided(name: str) -> dict:
-    """Return what all that follows makes of a recorded study: tables, numbers, claims, gate, plan."""
+    """Return what all that follows makes of a recorded study: tables, claims, gate, plan."""
     summary, speedups, document = summarize(RECORDED / name)
     published = prior.load(ROOT / "paper" / "published.yaml")
     own = claims.load(ROOT / "paper" / "claims.yaml")
@@ -137,9 +137,8 @@ def decided(name: str) -> dict:
         "summary": summary.drop(columns="notes").to_csv(),
         "speedups": speedups.drop(columns="notes").to_csv(),
         "document": unworded(document),
-        "numbers": unworded(numbers(document, published, False)),
         "published": unworded(judged),
-        "claims": claims.evaluated(own, document),
+        "claims": [claim["outcome"] for claim in claims.judged(own, Studies([document]))],
         "gate": [(defect.what, defect.jobs) for defect in Gate(RECORDED / name).defects()],
         "plan": [(source.name, source.by_op) for source in recorded(RECORDED, study)],
     }

@@ -33,7 +33,13 @@ def rules() -> dict[str, tuple[str, str | None]]:
 
 def test_a_rule_depends_on_the_sources_of_the_script_that_it_calls():
     found = {name: pair for name, pair in rules().items() if pair[1]}
-    assert {script for script, _ in found.values()} >= {"collect", "summarize", "draw_figure", "check", "render_paper"}
+    assert {script for script, _ in found.values()} >= {
+        "collect",
+        "summarize",
+        "draw_figures",
+        "check",
+        "write_article",
+    }
     assert [name for name, (script, code) in found.items() if script != code] == []
 
 

@@ -3,8 +3,8 @@
 A rule names a study by its topic (`ops`, the default study, unless it names another; a list where it is about several),
 a table of summary.json (`speedups` unless it names another), and its rows: op, dtype, size, mode, baseline and metric,
 each a value or a list of values, as far as the table has them. Without `size` these are all sizes of the op, without
-`dtype` all its dtypes; the baseline is eager unless the rule names another. `cells` takes the place of op and size where
-the sizes differ by op: a list of texts such as "resnet50 64".
+`dtype` all its dtypes; the baseline is eager unless the rule names another. Where the sizes differ by op, `cells` takes
+the place of op and size: a list of texts such as "resnet50 64".
 
 One word says of how many rows a condition must hold: `every`, `some`, `most` (more than half of them) or `none`. The
 condition is a verdict or a list of verdicts, or {above: NUMBER} or {below: NUMBER}, which a row meets with its whole
@@ -124,24 +124,24 @@ def evaluate(rule: dict, documents: list[dict]) -> Outcome:
         rows |= {(*name, *key): there.get(key) for key in selected(rule, document["study"])}
     met = {key: LOST if row is None else _meets(row, rule[word], table) for key, row in rows.items()}
     by = {answer: [key for key, found in met.items() if found == answer] for answer in (YES, NO, UNDECIDED, LOST)}
-    outcome, deciding = _outcome(word, by)
+    outcome, deciding = _outcome(word, by, list(met))
     names = ["/".join(key) for key in deciding]
     return Outcome(outcome, len(met) - len(by[LOST]), len(met), names, _finding(rule, word, by, outcome, rows))
 
 
-def _outcome(word: str, by: dict[str, list[tuple]]) -> tuple[str, list[tuple]]:
+def _outcome(word: str, by: dict[str, list[tuple]], rows: list[tuple]) -> tuple[str, list[tuple]]:
     """Return the outcome and the rows that decide it."""
     undecided = by[UNDECIDED] + by[LOST]
     if word == "most":
-        half = sum(map(len, by.values())) / 2
+        half = len(rows) / 2
         steps = ((HOLDS, len(by[YES]) > half and by[YES]), (FAILS, len(by[NO]) >= half and by[NO]), (OPEN, undecided))
     else:
         steps = {
             "every": ((FAILS, by[NO]), (OPEN, undecided), (HOLDS, by[YES])),
             "some": ((HOLDS, by[YES]), (OPEN, undecided), (FAILS, by[NO])),
-            "none": ((FAILS, by[YES]), (OPEN, by[LOST]), (HOLDS, by[NO] + by[UNDECIDED])),
+            "none": ((FAILS, by[YES]), (OPEN, by[LOST]), (HOLDS, rows)),
         }[word]
-    return next(((outcome, rows) for outcome, rows in steps if rows), (OPEN, []))
+    return next(((outcome, deciding) for outcome, deciding in steps if deciding), (OPEN, []))
 
 
 def _meets(row: dict, condition: str | list | dict, table: str) -> str:
@@ -165,8 +165,8 @@ def bounds(row: dict, table: str, column: str | None = None) -> tuple[float | No
     if column:
         return row[column], row[column]
     if table in ("speedups", "summary", "arms"):
-        value = row["estimate" if table == "summary" else "speedup"]
-        low, high = row["ci_low"], row["ci_high"]
+        value = row.get("estimate" if table == "summary" else "speedup")
+        low, high = row.get("ci_low"), row.get("ci_high")
         return (value, value) if low is None else (low, high)
     if table == "payback":
         ends = {"never": (math.inf, math.inf), "after": (row["low"], row["high"])}
@@ -197,8 +197,19 @@ def _value(row: dict | None, rule: dict) -> str:
 
 
 def judged(claims: list[dict], studies: Studies) -> list[dict]:
-    """Return each claim with its outcome on the studies; one about a topic that they lack cannot be told."""
-    return [{**claim, **asdict(_judge(claim["rule"], studies))} for claim in claims]
+    """Return each claim with its outcome on the studies, their topics, and the command that measures its rows again.
+
+    A claim about a topic that the studies lack cannot be told.
+    """
+    return [
+        {
+            **claim,
+            **asdict(_judge(claim["rule"], studies)),
+            "study": ", ".join(topics(claim["rule"])),
+            "command": f"snakemake verify --config 'verify={{claim: {claim['id']}}}'",
+        }
+        for claim in claims
+    ]
 
 
 def _judge(rule: dict, studies: Studies) -> Outcome:

@@ -57,6 +57,15 @@ def judged(study: dict, by_kind: dict[str, Callable[[tuple, str], pd.Series | No
     ]
 
 
+def met(row: dict) -> str:
+    """Return which goal the mapping of a Judged reaches: "aim", "must", or neither ("missed")."""
+    for name in ("aim", "must"):
+        goal, reached = row[name], row["reached"]
+        if None not in (goal, reached) and (reached <= goal if row["kind"] == "calls" else reached >= goal):
+            return name
+    return "missed"
+
+
 def _of(study: dict, target: dict, kind: str, mode: str, values: Callable) -> Iterator[Judged]:
     for op in target["ops"]:
         entry = study["ops"][op]

@@ -1,4 +1,4 @@
-# Figures: from a machine's summary.json to vector graphics.
+# Figures: from a study's summary.json to vector graphics.
 #
 # needs  summary.json of this machine or of a recorded study, and paper/published.yaml
 # makes  <figure>.svg below results/<machine>/figures and, for a recorded study, results/rebuilt/<study>/figures
@@ -6,48 +6,54 @@
 
 # Seconds each: on a cluster the login node runs them, and none waits for an allocation.
 localrules:
-    draw_figure,
-    draw_figure_recorded,
+    draw_figures,
+    draw_figures_recorded,
 
 
-# Draw one figure.
-rule draw_figure:
+# Draw the figures of a study.
+rule draw_figures:
     input:
         document="results/{machine}/summary.json",
         published="paper/published.yaml",
-        code=sources("draw_figure"),
+        code=sources("draw_figures"),
     output:
         report(
-            "results/{machine}/figures/{figure}.svg",
+            directory("results/{machine}/figures"),
+            patterns=["{figure}.svg"],
             caption="../report/figure.rst",
             category="Figures",
             subcategory="{machine}",
             labels={"figure": "{figure}"},
         ),
     log:
-        "results/{machine}/logs/draw_figure/{figure}.log",
+        "results/{machine}/logs/draw_figures.log",
     conda:
         "../../envs/environment.yaml"
     resources:
         **lanes.beside(),
+    params:
+        figures=list(FIGURES),
     shell:
-        "python workflow/scripts/draw_figure.py --figure {wildcards.figure} --document {input.document:q} "
-        "--published {input.published:q} --output {output:q} > {log:q} 2>&1"
+        "python workflow/scripts/draw_figures.py --figures {params.figures} --document {input.document:q}"
+        " --published {input.published:q} --output {output:q} > {log:q} 2>&1"
 
 
-# The same for a recorded study.
-use rule draw_figure as draw_figure_recorded with:
+# The same for a recorded study, of which the supplement shows those that its kind has.
+use rule draw_figures as draw_figures_recorded with:
     input:
         document="results/rebuilt/{recorded}/summary.json",
         published="paper/published.yaml",
-        code=sources("draw_figure"),
+        code=sources("draw_figures"),
     output:
         report(
-            "results/rebuilt/{recorded}/figures/{figure}.svg",
+            directory("results/rebuilt/{recorded}/figures"),
+            patterns=["{figure}.svg"],
             caption="../report/figure.rst",
             category="Figures",
             subcategory="{recorded} (recorded)",
             labels={"figure": "{figure}"},
         ),
     log:
-        "results/rebuilt/{recorded}/logs/draw_figure/{figure}.log",
+        "results/rebuilt/{recorded}/logs/draw_figures.log",
+    params:
+        figures=lambda wildcards: shown_of[wildcards.recorded],

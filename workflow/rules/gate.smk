@@ -1,7 +1,8 @@
 # Gate: refuse data that no paper should be built on.
 #
 # needs  jobs.parquet, study.yaml, environment.json and speedups.csv of this machine or of a recorded study
-# makes  defects.json beside the tables; fails where a recorded study has any, unless a draft was asked for
+# makes  defects.json beside the tables, and paper/build/defects.json of all recorded studies, which fails where there
+#        are any, unless a draft was asked for
 
 
 # Seconds each: on a cluster the login node runs them, and none waits for an allocation.
@@ -17,7 +18,7 @@ if overlaid := {key: value for key, value in workflow.config_settings.config.ite
     configured += ["--config", *(f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in overlaid.items())]
 
 
-# This machine's own paper shows what is wrong with its data, as a draft; it is never refused.
+# This machine's report shows what is wrong with its data, as a draft; it is never refused.
 rule find_defects:
     input:
         jobs="results/{machine}/jobs.parquet",
@@ -40,19 +41,20 @@ rule find_defects:
         "python workflow/scripts/check.py --data {params.data:q} {params.options:q} --output {output:q} > {log:q} 2>&1"
 
 
+# Those of all recorded studies, which fail the build unless a draft was asked for.
 use rule find_defects as find_defects_recorded with:
     input:
-        jobs="results/recorded/{recorded}/jobs.parquet",
-        environment="results/recorded/{recorded}/environment.json",
-        study="results/recorded/{recorded}/study.yaml",
-        speedups="results/recorded/{recorded}/speedups.csv",
+        jobs=expand("{data}/jobs.parquet", data=recorded_data),
+        environment=expand("{data}/environment.json", data=recorded_data),
+        study=expand("{data}/study.yaml", data=recorded_data),
+        speedups=expand("{data}/speedups.csv", data=recorded_data),
         code=sources("check"),
     output:
-        "results/rebuilt/{recorded}/defects.json",
+        "paper/build/defects.json",
     log:
-        "results/rebuilt/{recorded}/logs/find_defects.log",
+        "paper/build/find_defects.log",
     params:
-        data=lambda wildcards, input: Path(input.jobs).parent,
+        data=recorded_data,
         options=["--draft"] if study.draft else [],
 
 

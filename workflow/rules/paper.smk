@@ -1,19 +1,22 @@
-# Paper: one text, two papers.
+# Paper: three documents.
 #
-# needs  paper/ (text, published figures, claims, bibliography, template), summary.json, figures and defects of each machine,
-#        and the order of the first of them for what is simulated
-# makes  paper/paper.pdf from the recorded studies alone, results/<machine>/paper.pdf with this machine beside them
+# needs  paper/ (text, claims, constants, published figures, bibliography, templates), and summary.json, figures and defects
+#        of each study
+# makes  paper/paper.pdf (the article) and paper/supplement.pdf from the recorded studies alone; results/<machine>/report.pdf
+#        from this machine's study beside them
 
 
 # Seconds each: on a cluster the login node runs them, and none waits for an allocation.
 localrules:
     simulate_coverage,
-    write_numbers,
-    write_numbers_recorded,
-    render_paper,
-    render_local_paper,
-    typeset_paper,
-    typeset_local_paper,
+    draw_article,
+    write_article,
+    require_claims,
+    write_supplement,
+    write_report,
+    typeset_article,
+    typeset_supplement,
+    typeset_report,
 
 
 # Simulate how often the intervals hold the truth.
@@ -33,117 +36,164 @@ rule simulate_coverage:
         "python workflow/scripts/simulate_coverage.py --study {input.study:q} --output {output:q} > {log:q} 2>&1"
 
 
-# Write what the text says about this machine.
-rule write_numbers:
+# Draw the article's figures, all in one process: to import what draws them takes longer than to draw them.
+rule draw_article:
     input:
-        document="results/{machine}/summary.json",
-        published="paper/published.yaml",
-        claims="paper/claims.yaml",
-        code=sources("write_numbers"),
+        documents=expand("{directory}/summary.json", directory=recorded),
+        code=sources("draw_article"),
     output:
-        "results/{machine}/numbers.json",
+        directory("paper/build/figures"),
     log:
-        "results/{machine}/logs/write_numbers.log",
-    conda:
-        "../../envs/environment.yaml"
-    resources:
-        **lanes.beside(),
-    params:
-        more="--local",
-    shell:
-        "python workflow/scripts/write_numbers.py --document {input.document:q} --published {input.published:q}"
-        " --claims {input.claims:q} {params.more} --output {output:q} > {log:q} 2>&1"
-
-
-use rule write_numbers as write_numbers_recorded with:
-    input:
-        document="results/rebuilt/{recorded}/summary.json",
-        published="paper/published.yaml",
-        claims="paper/claims.yaml",
-        code=sources("write_numbers"),
-        again=lambda wildcards: (
-            f"results/rebuilt/{wildcards.recorded}/again.json"
-            if f"{wildcards.recorded}-{AGAIN}" in study.recorded
-            else []
-        ),
-    output:
-        "results/rebuilt/{recorded}/numbers.json",
-    log:
-        "results/rebuilt/{recorded}/logs/write_numbers.log",
-    params:
-        more=lambda wildcards, input: f"--again {input.again}" if input.again else "",
-
-
-# Fill the numbers into the text.
-rule render_paper:
-    input:
-        text="paper/paper.md",
-        macros="paper/macros.md",
-        code=sources("render_paper"),
-        published="paper/published.yaml",
-        coverage="paper/build/coverage.json",
-        numbers=expand("{directory}/numbers.json", directory=recorded),
-        defects=expand("{directory}/defects.json", directory=recorded),
-    output:
-        "paper/build/paper.md",
-    log:
-        "paper/build/render_paper.log",
+        "paper/build/draw_article.log",
     conda:
         "../../envs/environment.yaml"
     resources:
         **lanes.beside(),
     shell:
-        "python workflow/scripts/render_paper.py --text {input.text:q} --published {input.published:q}"
-        " --coverage {input.coverage:q} --numbers {input.numbers:q} --defects {input.defects:q}"
-        " --output {output:q} > {log:q} 2>&1"
+        "python workflow/scripts/draw_article.py --documents {input.documents:q} --output {output:q} > {log:q} 2>&1"
 
 
-use rule render_paper as render_local_paper with:
+# Fill the values into the text and judge its claims.
+rule write_article:
     input:
         text="paper/paper.md",
-        macros="paper/macros.md",
-        code=sources("render_paper"),
+        claims="paper/claims.yaml",
+        constants="paper/constants.yaml",
         published="paper/published.yaml",
-        coverage="paper/build/coverage.json",
-        numbers=expand("{directory}/numbers.json", directory=[*recorded, study.results]),
-        defects=expand("{directory}/defects.json", directory=[*recorded, study.results]),
+        documents=expand("{directory}/summary.json", directory=recorded),
+        defects="paper/build/defects.json",
+        code=sources("write_article"),
     output:
-        "results/{machine}/paper/paper.md",
+        text="paper/build/paper.md",
+        outcomes="paper/build/claims.json",
     log:
-        "results/{machine}/logs/render_paper.log",
+        "paper/build/write_article.log",
+    conda:
+        "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
+    shell:
+        "python workflow/scripts/write_article.py --text {input.text:q} --claims {input.claims:q}"
+        " --constants {input.constants:q} --published {input.published:q} --documents {input.documents:q}"
+        " --defects {input.defects:q} --figures paper/build/figures --outcomes {output.outcomes:q}"
+        " --output {output.text:q} > {log:q} 2>&1"
 
 
-# Typeset the text.
-rule typeset_paper:
+# Typeset the article; one that says what its data do not is marked as a draft on each page.
+rule typeset_article:
     input:
         text="paper/build/paper.md",
         defaults="paper/pandoc.yaml",
         template="paper/template.typ",
         bibliography="paper/references.bib",
-        code=sources("typeset_paper"),
-        figures=recorded_figures,
+        code=sources("typeset"),
+        figures="paper/build/figures",
     output:
         report("paper/paper.pdf", caption="../report/paper.rst", category="Paper"),
     log:
-        "paper/build/typeset_paper.log",
+        "paper/build/typeset_article.log",
     conda:
         "../../envs/environment.yaml"
     resources:
         **lanes.beside(),
     shell:
-        "python workflow/scripts/typeset_paper.py --text {input.text:q} --defaults {input.defaults:q}"
-        " --output {output:q} > {log:q} 2>&1"
+        "python workflow/scripts/typeset.py --text {input.text:q} --defaults {input.defaults:q}"
+        " --template {input.template:q} --output {output:q} > {log:q} 2>&1"
 
 
-use rule typeset_paper as typeset_local_paper with:
+# Refuse a draft that nobody asked for. It comes after the PDF, so that there is one to look at.
+rule require_claims:
     input:
-        text="results/{machine}/paper/paper.md",
-        defaults="paper/pandoc.yaml",
-        template="paper/template.typ",
-        bibliography="paper/references.bib",
-        code=sources("typeset_paper"),
-        figures=[*recorded_figures, *expand(f"{study.results}/figures/{{figure}}.svg", figure=FIGURES)],
+        outcomes="paper/build/claims.json",
+        article="paper/paper.pdf",
+        code=sources("require_claims"),
     output:
-        report("results/{machine}/paper.pdf", caption="../report/paper.rst", category="Paper"),
+        touch("paper/build/claims.done"),
     log:
-        "results/{machine}/logs/typeset_paper.log",
+        "paper/build/require_claims.log",
+    conda:
+        "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
+    params:
+        draft="--draft" if study.draft else "",
+    shell:
+        "python workflow/scripts/require_claims.py --outcomes {input.outcomes:q} {params.draft} 2>&1 | tee {log:q}"
+
+
+# Write the supplement: all that the article leaves out.
+rule write_supplement:
+    input:
+        documents=expand("{directory}/summary.json", directory=recorded),
+        figures=expand("{directory}/figures", directory=recorded),
+        outcomes="paper/build/claims.json",
+        published="paper/published.yaml",
+        coverage="paper/build/coverage.json",
+        again=[f"results/rebuilt/{name}/again.json" for name in study.recorded if f"{name}-{AGAIN}" in study.recorded],
+        defects="paper/build/defects.json",
+        code=sources("write_supplement"),
+    output:
+        "paper/build/supplement.md",
+    log:
+        "paper/build/write_supplement.log",
+    conda:
+        "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
+    shell:
+        "python workflow/scripts/write_supplement.py --documents {input.documents:q} --figures {input.figures:q}"
+        " --claims {input.outcomes:q} --published {input.published:q} --coverage {input.coverage:q}"
+        " --again {input.again:q} --defects {input.defects:q} --output {output:q} > {log:q} 2>&1"
+
+
+use rule typeset_article as typeset_supplement with:
+    input:
+        text="paper/build/supplement.md",
+        defaults="paper/pandoc.yaml",
+        template="paper/supplement.typ",
+        bibliography="paper/references.bib",
+        code=sources("typeset"),
+        figures=expand("{directory}/figures", directory=recorded),
+    output:
+        report("paper/supplement.pdf", caption="../report/supplement.rst", category="Paper"),
+    log:
+        "paper/build/typeset_supplement.log",
+
+
+# Write what this machine measured itself, beside what is recorded.
+rule write_report:
+    input:
+        document="results/{machine}/summary.json",
+        defects="results/{machine}/defects.json",
+        figures="results/{machine}/figures",
+        claims="paper/claims.yaml",
+        recorded=expand("{directory}/summary.json", directory=recorded),
+        recorded_figures=expand("{directory}/figures", directory=recorded),
+        outcomes="paper/build/claims.json" if recorded else [],
+        code=sources("write_report"),
+    output:
+        "results/{machine}/report.md",
+    log:
+        "results/{machine}/logs/write_report.log",
+    conda:
+        "../../envs/environment.yaml"
+    resources:
+        **lanes.beside(),
+    shell:
+        "python workflow/scripts/write_report.py --document {input.document:q} --defects {input.defects:q}"
+        " --figures {input.figures:q} --claims {input.claims:q} --recorded {input.recorded:q}"
+        " --recorded-figures {input.recorded_figures:q} --outcomes {input.outcomes:q} --output {output:q} > {log:q} 2>&1"
+
+
+use rule typeset_article as typeset_report with:
+    input:
+        text="results/{machine}/report.md",
+        defaults="paper/pandoc.yaml",
+        template="paper/supplement.typ",
+        bibliography="paper/references.bib",
+        code=sources("typeset"),
+        figures=["results/{machine}/figures", *expand("{directory}/figures", directory=recorded)],
+    output:
+        report("results/{machine}/report.pdf", caption="../report/report.rst", category="Report"),
+    log:
+        "results/{machine}/logs/typeset_report.log",

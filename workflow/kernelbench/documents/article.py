@@ -90,14 +90,9 @@ def _call(address: str, functions: dict[str, Callable[..., str]]) -> str:
 
 
 def head(marks: list[Mark], defects: list[str]) -> str:
-    """Return what comes before the text of a draft: that it is one, and why; nothing where it is none."""
-    if not marks and not defects:
-        return ""
-    found = [f"{place}. Line {mark.line}: {mark.what}" for place, mark in enumerate(marks, 1)]
-    return "\n".join(
-        ["---", "draft: true", "notes: |", *(f"  {line}" for line in [*found, *map(_item, defects)]), "---", ""]
+    """Return the metadata of a draft: that it is one, and why; nothing where the article is none."""
+    notes = [f"{place}. Line {mark.line}: {mark.what}" for place, mark in enumerate(marks, 1)]
+    notes += [f"- {defect}" for defect in defects]
+    return (
+        "\n".join(["---", "draft: true", "notes: |", *(f"  {note}" for note in notes), "---", "", ""]) if notes else ""
     )
-
-
-def _item(defect: str) -> str:
-    return f"- The data: {defect}"

@@ -188,8 +188,8 @@ def accuracy(rows: list[Prediction]) -> dict:
 def apply(studies: Studies, laws: dict[str, Law] | None = None) -> None:
     """Give the studies the laws, fitted to theirs of the ops unless given, all predictions, and a table `law` each.
 
-    The table has a row for each mode and metric: what `accuracy` returns, and `share`, how much of the decided verdicts is
-    right, None where none is decided.
+    The table has a row for each mode and metric: what `accuracy` returns, and `share`, how much of the decided verdicts
+    is right, None where none is decided.
     """
     if laws is None:
         laws = fit(studies.of(OPS)) if OPS in studies else {}

@@ -30,7 +30,7 @@ class Values:
         names = (
             "speedup", "ratio", "span", "count", "total", "time", "times", "payback", "paybacks", "launches",
             "setting", "fact", "control", "constant", "law", "predicted", "gpus", "first",
-            "published", "arm", "busy", "toll", "alone",
+            "published", "arm", "busy", "toll", "alone", "size",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
@@ -123,6 +123,10 @@ class Values:
         found = self.studies.row(study, "first_repeats", metric=metric)
         require_known("first", name, found)
         return words.number(found[name])
+
+    def size(self, size: str) -> str:
+        """Return a size as people write it: 20,971,520."""
+        return words.number(int(size)) if size.isdigit() else size
 
     def constant(self, name: str) -> str:
         """Return a number of constants.yaml."""

@@ -1,0 +1,318 @@
+"""The article: free of logic and of literal results, complete, and a draft wherever its data say otherwise."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pypdf
+import pytest
+import yaml
+from checkout import TINY, Checkout
+from recorded import rebuilt
+
+from kernelbench import claims, prior
+from kernelbench.documents import article, law, tables
+from kernelbench.documents.studies import Studies, topic
+from kernelbench.documents.values import FACTS, Values
+from kernelbench.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+PAPER = ROOT / "paper"
+TEXT = (PAPER / "paper.md").read_text(encoding="utf-8")
+CLAIMS = claims.load(PAPER / "claims.yaml")
+CONSTANTS = yaml.safe_load((PAPER / "constants.yaml").read_text(encoding="utf-8"))
+EARLIER = prior.load(PAPER / "published.yaml")
+RECORDED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["recorded"]
+
+
+@pytest.fixture(scope="module")
+def studies() -> Studies:
+    """Return the recorded studies with the law applied, which no test changes."""
+    found = Studies([rebuilt(name) for name in RECORDED])
+    law.apply(found)
+    return found
+
+
+def functions(studies: Studies) -> dict:
+    """Return what an address may call."""
+    table = {"table": lambda which: tables.table(which, studies, EARLIER), "figure": lambda name: f"/{name}.svg"}
+    return Values(studies, CONSTANTS, EARLIER).functions() | table
+
+
+@pytest.fixture(scope="module")
+def known(studies) -> dict:
+    return functions(studies)
+
+
+def rendered(known: dict, studies: Studies, text: str = TEXT, claimed=CLAIMS) -> tuple[str, list[article.Mark]]:
+    return article.render(text, "paper.md", known, claims.judged(claimed, studies))
+
+
+# What the text itself may say
+
+
+def test_the_text_has_no_logic():
+    assert len(TEXT.splitlines()) <= 400
+    for line in TEXT.splitlines():
+        assert "{%" not in line and "{#" not in re.sub(r"\{#(sec|fig|tbl)-[a-z-]+\}", "", line)
+        assert all(re.fullmatch(r"\s*[a-z_]+\(.*\)\s*", address) for address in re.findall(r"\{\{(.*?)\}\}", line))
+
+
+def test_digits_come_from_an_address():
+    """All that is left is names: of versions of other works, GPUs and models."""
+    body = TEXT.split("---", 2)[2]
+    body = re.sub(r"\{\{.*?\}\}|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\[[^\]]*@[^\]]*\]|\{#[^}]*\}|^#.*$", "", body, flags=re.M)
+    words = re.findall(r"[^\s()\[\],;:.“”]*\d[^\s()\[\],;:“”]*", body)
+    assert [word for word in words if not re.match(r"[A-Za-z][\w/-]*\d", word)] == []
+
+
+def test_one_sentence_stands_on_each_line():
+    prose = re.sub(r"\{\{.*?\}\}", "", TEXT)
+    lines = [line for line in prose.splitlines() if line and not re.match(r"[-|:!#$]|\s|\*\*", line)]
+    assert [line for line in lines if re.search(r"[a-z)][.?!] [A-Z]", line)] == []
+
+
+def test_the_article_is_as_short_as_it_promises(known, studies):
+    text, _ = rendered(known, studies)
+    abstract = text.split("abstract: |")[1].split("---")[0]
+    assert len(re.sub(r"\^C\d+\^", "", abstract).split()) <= 200
+    assert len(set(re.findall(r"\{#tbl-[a-z-]+\}", TEXT))) <= 12
+    assert len(set(re.findall(r"\{#fig-[a-z-]+\}", TEXT))) <= 8
+
+
+# What the data say
+
+
+def test_every_claim_holds_on_the_recorded_data_and_nothing_is_missing(known, studies):
+    text, marks = rendered(known, studies)
+    assert marks == []
+    assert "⚠" not in text and "{{" not in text and "None" not in text and "nan" not in text.split()
+    assert article.head(marks, []) == ""
+
+
+def turned(claim: dict, studies: Studies) -> Studies:
+    """Return the studies with the rows of one claim turned round, the others as they are."""
+    rule = claim["rule"]
+    table, keys = rule.get("table", "speedups"), claims.KEYS[rule.get("table", "speedups")]
+    word = next(word for word in claims.WORDS if word in rule)
+    changed = []
+    for document in studies.documents:
+        if topic(document["study"]) not in claims.topics(rule):
+            changed.append(document)
+            continue
+        wanted = set(claims.selected(rule, document["study"]))
+        rows = [
+            turned_row(row, rule[word], table, word) if tuple(str(row[key]) for key in keys) in wanted else row
+            for row in document[table]
+        ]
+        changed.append({**document, table: rows})
+    return Studies(changed)
+
+
+def turned_row(row: dict, condition, table: str, word: str) -> dict:
+    """Return a row that says the opposite of what a condition asks for, or what none of them may say."""
+    if not isinstance(condition, dict):
+        wanted = claims.values(condition)
+        other = "slower" if "faster" in wanted else "faster"
+        return {**row, "verdict": wanted[0] if word == "none" else other}
+    above = ("above" in condition) != (word == "none")
+    value = next(condition[key] for key in ("above", "below") if key in condition) * (0.5 if above else 2)
+    if "of" in condition:
+        return {**row, condition["of"]: value}
+    named = dict.fromkeys(
+        ("speedup", "estimate", "ci_low", "ci_high", "calls", "low", "high", "share", "launched"), value
+    )
+    return (
+        row
+        | {key: value for key, value in named.items() if key in row}
+        | ({"kind": "after"} if table == "payback" else {})
+    )
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["id"])
+def test_a_claim_whose_data_are_turned_round_fails_by_its_id(claim, known, studies):
+    other = turned(claim, studies)
+    by_id = {found["id"]: found for found in claims.judged(CLAIMS, other)}
+    assert by_id[claim["id"]]["outcome"] == claims.FAILS
+    _, marks = rendered(known, other)
+    line = next(n for n, line in enumerate(TEXT.splitlines(), 1) if f'claim("{claim["id"]}")' in line)
+    (mark,) = (mark for mark in marks if mark.line == line and f"claim {claim['id']} does not hold" in mark.what)
+    assert mark.what in article.head(marks, [])
+    if len(claims.topics(claim["rule"])) == 1:
+        own = next(d for d in other.documents if topic(d["study"]) == claims.topics(claim["rule"])[0])
+        (here,) = claims.judged([claim], claims.local(own))
+        assert here["outcome"] == claims.FAILS or topic(own["study"]).startswith("cpu-"), "and so says a report"
+
+
+def test_without_a_study_its_claims_and_values_are_marked_and_the_rest_stands(studies):
+    one = Studies([document for document in studies.documents if topic(document["study"]) == "ops"])
+    law.apply(one)
+    alone = functions(one)
+    text, marks = rendered(alone, one)
+    assert any("no recorded study is about architectures" in mark.what for mark in marks)
+    assert not any("softmax-narrow" in mark.what for mark in marks)
+    assert alone["span"]("ops", "ops", "compile") in text
+
+
+# Addresses
+
+
+def test_values_are_those_of_the_tables(known):
+    (row,) = (
+        row
+        for row in rebuilt("h200")["speedups"]
+        if [row[k] for k in ("op", "size", "mode", "baseline", "metric")]
+        == ["softmax", "1024", "compile", "eager", "device"]
+    )
+    assert known["ratio"]("ops", "softmax 1024", "compile", "device") == f"{row['speedup']:.2f}"
+    assert known["speedup"]("ops", "softmax 1024", "compile", "device").startswith(f"{row['speedup']:.2f}")
+    rows = [
+        row
+        for row in rebuilt("h200")["speedups"]
+        if (row["op"], row["mode"], row["baseline"], row["metric"]) == ("matmul", "compile", "eager", "latency")
+        and row["size"] != "all"
+    ]
+    low, high = min(row["speedup"] for row in rows), max(row["speedup"] for row in rows)
+    assert known["span"]("ops", "matmul", "compile") == f"{low:.2f}–{high:.2f}"
+    assert known["count"]("slower", "ops", "matmul", "compile") == str(sum(row["verdict"] == "slower" for row in rows))
+    assert known["total"]("ops", "matmul", "compile") == "4"
+    assert known["setting"]("ops", "repeats") == "10" and known["fact"]("ops", "gpu") == "H200"
+    assert all(FACTS[name](rebuilt("h200")) for name in FACTS)
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("speedup('ops', 'softmax 1024', 'compiled')", "compiled is not known (did you mean compile?)"),
+        ("speedup('ops', 'sofmax 1024', 'compile')", "sofmax is not known (did you mean softmax?)"),
+        ("speedup('ops', 'softmax', 'compile')", "softmax: is no cell"),
+        ("speedups('ops', 'softmax 1024', 'compile')", "speedups is not known"),
+        ("speedup('ops')", "missing 2 required positional arguments"),
+        ("speedup('ops', 'softmax ' + size, 'compile')", "is no address"),
+        ("1 if True else 2", "is no address"),
+        ("constant('nothing')", "nothing is not known"),
+        ("setting('ops', 'sampling.sample')", "sampling.sample is not in the study of ops"),
+        ("claim('nothing')", "claim nothing is not known"),
+        ("ratio('dtypes', 'softmax 1024', 'compile')", "has several dtypes"),
+    ],
+)
+def test_an_address_that_nothing_could_have_is_refused_with_its_line(address, what, known, studies):
+    with pytest.raises(InputError) as error:
+        rendered(known, studies, "one\ntwo {{ " + address + " }}\n", [])
+    assert str(error.value).startswith("paper.md: line 2: ") and what in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "speedup('ops', 'softmax 2048', 'compile')",
+        "speedup('ops', 'softmax 1024', 'onnx')",
+        "payback('training', 'gpt_training 1', 'eager')",
+        "gpus('start', 'do_bench', 'apart')",
+        "time('nothing', 'softmax 1024', 'eager')",
+    ],
+)
+def test_what_no_study_has_is_marked(address, known, studies):
+    text, marks = rendered(known, studies, "{{ " + address + " }}\n", [])
+    assert text == "**[⚠ 1]**\n" and [mark.line for mark in marks] == [1]
+
+
+def test_a_claim_that_no_sentence_makes_is_refused(known, studies):
+    with pytest.raises(InputError, match="no sentence names the claims softmax-narrow"):
+        rendered(known, studies, "text\n", [claim for claim in CLAIMS if claim["id"] == "softmax-narrow"])
+
+
+# The law
+
+
+def planted(host: dict, launches: dict) -> dict:
+    """Return a document of one op with these host times and launches by mode and size, and a device time of 10 µs."""
+    rows, compiled, speedups = [], [], []
+    for (mode, size), time in host.items():
+        at = {"op": "softmax", "dtype": "float16", "size": size, "mode": mode}
+        for metric, estimate in (
+            ("host", time),
+            ("device", 10.0),
+            ("latency", time + 10.0),
+            ("throughput", max(time, 10.0)),
+        ):
+            rows.append({**at, "metric": metric, "estimate": estimate, "notes": []})
+        compiled.append({**at, "launched": launches[mode, size]})
+        for metric in ("latency", "throughput"):
+            found = {"speedup": 0.5, "ci_low": 0.4, "ci_high": 0.6, "verdict": "slower"}
+            speedups.append({**at, "baseline": "eager", "metric": metric, **found})
+    study = {"machine": "t4", "ops": {"softmax": {"sizes": [1, 2]}}, "dtypes": ["float16"]}
+    return {
+        "study": study,
+        "summary": rows,
+        "compilation": compiled,
+        "speedups": [s for s in speedups if s["mode"] != "eager"],
+    }
+
+
+def test_the_law_is_the_line_through_what_it_was_fitted_to():
+    host = {("eager", "1"): 5.0, ("eager", "2"): 8.0, ("compile", "1"): 40.0, ("compile", "2"): 55.0}
+    document = planted(host, {key: int(key[1]) for key in host})
+    laws = law.fit(document)
+    assert (laws["compile"].call, laws["compile"].each) == (pytest.approx(25), pytest.approx(15))
+    studies = Studies([document])
+    law.apply(studies)
+    found = {(row.size, row.metric): row for row in studies.predictions}
+    assert found["1", "throughput"].predicted == pytest.approx(10 / 40)
+    # One kernel: host and device follow each other. Two: the device's first half hides behind the host's second.
+    assert found["1", "latency"].predicted == pytest.approx(15 / (15 + 35))
+    assert found["2", "latency"].predicted == pytest.approx(18 / (18 + (55 + 5) - max(8 + 5, 4 + 10)))
+    assert all(row.right and row.fitted for row in studies.predictions)
+    assert [row["share"] for row in document["law"]] == [1, 1]
+
+
+def test_a_launch_more_in_eager_code_is_no_part_of_the_law():
+    """The device's time is that of the profiler where a call launches more than a delay can hide."""
+    document = planted({("eager", "1"): 5.0, ("compile", "1"): 40.0}, {("eager", "1"): 1, ("compile", "1"): 1})
+    for row in document["summary"]:
+        row["notes"] = [{"code": "Uncovered", "share": 1.0}] if row["metric"] == "device" else []
+    assert law.calls(document) == {}
+    for row in document["compilation"]:
+        row["busy"] = 7.0
+    assert {call.device for call in law.calls(document).values()} == {7.0}
+
+
+# A build from end to end
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Checkout:
+    """Return a checkout that built its paper from one study, in whose samples compiled code and eager swap places."""
+    name = "cpu-amd-epyc-elementwise"
+    config = {**TINY, "machine": "cpu-test", "recorded": [name]}
+    checkout = Checkout(tmp_path_factory.mktemp("built") / "clone", config, recorded=(name, "h200"))
+    path = checkout.path / "results" / "recorded" / name / "samples.parquet"
+    samples = pd.read_parquet(path)
+    swapped = {"eager": "compile", "compile": "eager"}
+    chain = samples.op.eq("elementwise_chain")
+    samples["mode"] = samples["mode"].where(~chain, samples["mode"].map(lambda mode: swapped.get(mode, mode)))
+    samples.to_parquet(path)
+    checkout.failed = fail(checkout)
+    return checkout
+
+
+def fail(checkout: Checkout) -> str:
+    """Return what a build that must fail prints."""
+    process = checkout.start("paper", cores=2)
+    output = process.communicate()[0]
+    assert process.returncode == 1 and "Traceback" not in output, output
+    return output
+
+
+def test_a_build_whose_data_turned_fails_by_the_claims_id_and_leaves_a_draft(built):
+    assert "claim cpu-chain does not hold" in built.failed
+    assert "set draft: true in the config" in built.failed
+    pages = pypdf.PdfReader(built.path / "paper" / "paper.pdf").pages
+    assert all("DRAFT" in page.extract_text() for page in pages)
+
+
+def test_a_draft_that_was_asked_for_is_built(built):
+    before = (built.path / "paper" / "paper.pdf").read_bytes()
+    built.run("paper", "--config", "draft=True", cores=2)
+    assert (built.path / "paper" / "paper.pdf").read_bytes() == before, "same inputs, same bytes"
+    assert pypdf.PdfReader(built.path / "paper" / "supplement.pdf").pages

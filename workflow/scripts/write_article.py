@@ -1,0 +1,54 @@
+"""Write the article's text: fill in its values, judge its claims, and mark what the data do not say."""
+
+import argparse
+import json
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from kernelbench import claims, prior
+from kernelbench.documents import article, law, tables
+from kernelbench.documents.studies import Studies
+from kernelbench.documents.values import Values
+from kernelbench.errors import InputError, run
+from kernelbench.gate import Defect
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--text", type=Path, required=True, help="paper.md")
+    parser.add_argument("--claims", type=Path, required=True, help="claims.yaml")
+    parser.add_argument("--constants", type=Path, required=True, help="constants.yaml")
+    parser.add_argument("--published", type=Path, required=True, help="published.yaml")
+    parser.add_argument("--documents", type=Path, nargs="*", default=[], help="summary.json of each recorded study")
+    parser.add_argument("--defects", type=Path, nargs="*", default=[], help="defects.json of each recorded study")
+    parser.add_argument("--figures", type=Path, required=True, help="the folder of the article's figures")
+    parser.add_argument("--outcomes", type=Path, required=True, help="what becomes of the claims: a JSON file to write")
+    parser.add_argument("--output", type=Path, required=True, help="the text to write")
+    arguments = parser.parse_args()
+    if not arguments.documents:
+        raise InputError("config: recorded: [] names no study to build the paper from; allowed: see results/recorded")
+    studies = Studies([json.loads(path.read_text(encoding="utf-8")) for path in arguments.documents])
+    law.apply(studies)
+    given = [document["study"] for document in studies.documents]
+    judged = claims.judged(claims.load(arguments.claims, *given), studies)
+    earlier = prior.load(arguments.published, *given)
+    constants = yaml.safe_load(arguments.constants.read_text(encoding="utf-8"))
+    functions = Values(studies, constants, earlier).functions() | {
+        "table": partial(tables.table, studies=studies, earlier=earlier),
+        # typst takes a path from the top of the checkout when it starts with a slash.
+        "figure": lambda name: f"/{arguments.figures.as_posix()}/{name}.svg",
+    }
+    text = arguments.text.read_text(encoding="utf-8")
+    rendered, marks = article.render(text, arguments.text.name, functions, judged)
+    defects = [defect for path in arguments.defects for defect in json.loads(path.read_text(encoding="utf-8"))]
+    reasons = [f"{defect.pop('study')}: {Defect(**defect).where}" for defect in defects]
+    arguments.output.write_text(article.head(marks, reasons) + rendered, encoding="utf-8")
+    found = {"claims": judged, "marks": [asdict(mark) for mark in marks]}
+    arguments.outcomes.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)
