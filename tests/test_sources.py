@@ -52,7 +52,7 @@ def test_all_that_a_script_loads_is_among_its_sources(script, monkeypatch):
     loaded = {str(Path(file).relative_to(ROOT)) for file in ran.stdout.split()}
     named = set(sources.sources(script))
     assert {file for file in loaded if "/harness/" not in file} <= named
-    assert f"workflow/scripts/{script}.py" in named and len(loaded) > 3
+    assert f"workflow/scripts/{script}.py" in named and len(loaded) > 1
 
 
 def test_no_script_of_that_name_is_an_error(monkeypatch):

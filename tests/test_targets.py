@@ -4,8 +4,8 @@ import pytest
 from records import kernel_study, tables, write_records
 
 from kernelbench.notes import Raised
-from kernelbench.targets import met
 from kernelbench.study import Study
+from kernelbench.targets import met
 
 WHY = Raised("MemoryError", "").to_json()
 

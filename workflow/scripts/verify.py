@@ -10,6 +10,7 @@ import yaml
 from rich.console import Console
 
 from kernelbench import claims, start
+from kernelbench.documents.studies import topic
 from kernelbench.errors import InputError, run
 from kernelbench.jobs import read as read_jobs
 from kernelbench.study import RECORDED
@@ -46,7 +47,8 @@ def main() -> None:
     figures = compare(Data(recorded), Data(results))
     write_csv(figures, results / "verify.csv")
     again = json.loads((results / "summary.json").read_text(encoding="utf-8"))
-    for piece in report(figures, judge(known, document, again)):
+    about = [claim for claim in known if claims.topics(claim["rule"]) == [topic(study)]]
+    for piece in report(figures, judge(about, document, again)):
         console.print(piece, soft_wrap=True)
 
 
