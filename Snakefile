@@ -8,6 +8,7 @@ snakemake check                         what is wrong with the data that papers 
 snakemake precision                     how many repeats intervals of ±1 % need, and what they cost
 snakemake artefacts                     what each compilation makes: graphs, IR before and after fusion, generated code
 snakemake verify                        measure a part of a recorded study again; say what of it and of the claims holds
+snakemake reproduce                     measure every recorded study again, which takes hours; each gets a report
 """
 
 import json

@@ -2,14 +2,12 @@
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
 from rich.console import Console
 
-from kernelbench import claims, start
+from kernelbench import claims, inner, start
 from kernelbench.documents.studies import topic
 from kernelbench.errors import InputError, run
 from kernelbench.jobs import read as read_jobs
@@ -43,33 +41,13 @@ def main() -> None:
     console = Console(highlight=False, markup=False)
     console.print(preview(name, part, wanted, arguments.gpus), soft_wrap=True)
     results = Path("results", f"{label}-verify")
-    measure(part.config, results, arguments.gpus)
+    inner.measure(part.config, results, "summary.csv", arguments.gpus, "verify")
     figures = compare(Data(recorded), Data(results))
     write_csv(figures, results / "verify.csv")
     again = json.loads((results / "summary.json").read_text(encoding="utf-8"))
     about = [claim for claim in known if claims.topics(claim["rule"]) == [topic(study)]]
     for piece in report(figures, judge(about, document, again)):
         console.print(piece, soft_wrap=True)
-
-
-def measure(config: dict, results: Path, gpus: int) -> None:
-    """Measure the study `config` into `results`; raise InputError where not all of it is there in the end.
-
-    A run of Snakemake of its own, inside the one that has the directory's lock; what is measured already stays.
-    """
-    results.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-    (results / "verify.yaml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "snakemake", "--nolock", "--cores", str(gpus), "--resources", f"gpu={gpus}"]
-    command += ["--configfile", str(results / "verify.yaml"), "--", str(results / "summary.csv")]
-    with subprocess.Popen(command) as inner:
-        try:
-            inner.wait()
-        except BaseException:
-            inner.terminate()  # It ends with what it measures; the jobs that are done stay.
-            raise
-    if inner.returncode:
-        raise InputError(f"{results}: not all was measured; snakemake verify goes on with what is left")
 
 
 if __name__ == "__main__":
