@@ -47,11 +47,11 @@ def packages(jobs: pd.DataFrame) -> dict[str, str]:
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, clocks, floors, apart, at_once, blocks}.
+    """Return {costs, suspects, clocks, floors, apart, at_once, blocks, repeats}.
 
     floors: the median of FLOOR in each repeat; apart: cells that another run measured than the rest of their repeat,
     [{op, dtype, size, repeats}]; at_once: how many ran at the same time, at most; blocks: how many of them followed one
-    another.
+    another; repeats: where each comes from, as _repeats says.
     """
     return {
         "costs": _costs(jobs),
@@ -61,7 +61,19 @@ def about(jobs: pd.DataFrame) -> dict:
         "apart": _apart(jobs),
         "at_once": at_once(jobs),
         "blocks": _blocks(jobs),
+        "repeats": _repeats(jobs),
     }
+
+
+def _repeats(jobs: pd.DataFrame) -> list[dict]:
+    """Return for each repeat {repeat, started, gpus, jobs, again}: again counts the jobs that were measured again."""
+    uuid, tries = "environment.gpu.uuid", jobs.get("process.again", pd.Series(index=jobs.index, dtype=object))
+    found = []
+    for repeat, own in jobs.assign(again=tries.map(bool, na_action="ignore")).groupby("repeat"):
+        gpus = sorted(set(own[uuid].dropna())) if uuid in own else []
+        again = int(own.again.fillna(False).astype(bool).sum())
+        found.append({"repeat": repeat, "started": min(own.started), "gpus": gpus, "jobs": len(own), "again": again})
+    return found
 
 
 def runs_of(jobs: pd.DataFrame) -> pd.Series:

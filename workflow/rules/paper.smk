@@ -130,7 +130,6 @@ rule write_supplement:
         published="paper/published.yaml",
         coverage="paper/build/coverage.json",
         again=[f"results/rebuilt/{name}/again.json" for name in study.recorded if f"{name}-{AGAIN}" in study.recorded],
-        defects="paper/build/defects.json",
         code=sources("write_supplement"),
     output:
         "paper/build/supplement.md",
@@ -143,7 +142,7 @@ rule write_supplement:
     shell:
         "python workflow/scripts/write_supplement.py --documents {input.documents:q} --figures {input.figures:q}"
         " --claims {input.outcomes:q} --published {input.published:q} --coverage {input.coverage:q}"
-        " --again {input.again:q} --defects {input.defects:q} --output {output:q} > {log:q} 2>&1"
+        " --again {input.again:q} --output {output:q} > {log:q} 2>&1"
 
 
 use rule typeset_article as typeset_supplement with:
@@ -169,7 +168,6 @@ rule write_report:
         claims="paper/claims.yaml",
         recorded=expand("{directory}/summary.json", directory=recorded),
         recorded_figures=expand("{directory}/figures", directory=recorded),
-        outcomes="paper/build/claims.json" if recorded else [],
         code=sources("write_report"),
     output:
         "results/{machine}/report.md",
@@ -182,7 +180,7 @@ rule write_report:
     shell:
         "python workflow/scripts/write_report.py --document {input.document:q} --defects {input.defects:q}"
         " --figures {input.figures:q} --claims {input.claims:q} --recorded {input.recorded:q}"
-        " --recorded-figures {input.recorded_figures:q} --outcomes {input.outcomes:q} --output {output:q} > {log:q} 2>&1"
+        " --recorded-figures {input.recorded_figures:q} --output {output:q} > {log:q} 2>&1"
 
 
 use rule typeset_article as typeset_report with:

@@ -1,11 +1,26 @@
 """The studies that a document is built from, found by topic, so that no sentence or table names a machine."""
 
+from collections.abc import Callable
+
 from kernelbench.errors import InputError
 from kernelbench.words import ALL
 
 # The topic of the default study, which has no name of its own.
 OPS = "ops"
 CELL = ("op", "dtype", "size")
+
+
+def order(study: dict) -> Callable[[tuple], tuple]:
+    """Return a key that sorts (op, dtype, size) and (op, dtype, size, mode) as a study's mapping has them."""
+    ops = list(study["ops"])
+    sizes = {op: [*map(str, entry["sizes"]), ALL] for op, entry in study["ops"].items()}
+    modes = list(study["modes"])
+
+    def key(row: tuple) -> tuple:
+        op, dtype, size, *mode = row
+        return (ops.index(op), dtype, sizes[op].index(size), *map(modes.index, mode))
+
+    return key
 
 
 class NoData(Exception):
@@ -34,6 +49,10 @@ class Studies:
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_topic
+
+    def get(self, name: str) -> dict | None:
+        """Return the document of a topic, None where no study has it."""
+        return self._by_topic.get(name)
 
     def of(self, name: str) -> dict:
         """Return the document of a topic; raise NoData where no study has it."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kernelbench.documents import law, markdown, words
 from kernelbench.documents.names import name
-from kernelbench.documents.studies import CELL, OPS, NoData, Studies, topic
+from kernelbench.documents.studies import CELL, OPS, NoData, Studies, order, topic
 from kernelbench.study import CONTROL
 
 # How a verdict looks beside a number.
@@ -56,10 +56,7 @@ def _cells(studies: Studies, which: str, models: bool) -> list[tuple]:
     """Return the cells of a study in its order: of models, or of single operations."""
     study = studies.of(which)["study"]
     cells = dict.fromkeys(tuple(row[key] for key in CELL) for row in studies.of(which)["summary"])
-    order = list(study["ops"])
-    sizes = {op: [str(size) for size in entry["sizes"]] for op, entry in study["ops"].items()}
-    found = [cell for cell in cells if ("modes" not in study["ops"][cell[0]]) == models]
-    return sorted(found, key=lambda cell: (order.index(cell[0]), sizes[cell[0]].index(cell[2])))
+    return sorted((cell for cell in cells if ("modes" not in study["ops"][cell[0]]) == models), key=order(study))
 
 
 def _speedup(studies: Studies, which: str, cell: tuple, mode: str, metric: str = "latency", over: str = "eager") -> str:
@@ -95,7 +92,7 @@ def _law(studies: Studies, _: dict) -> str:
         own = [row for row in studies.predictions if row.study == document["study"]["machine"] and not row.fitted]
         if own:
             rows.append(
-                [topic(document["study"]), *(_accuracy(own, *pair) for pair in pairs), _alone(own), _worst(own)]
+                [topic(document["study"]), *(_accuracy(own, *pair) for pair in pairs), _alone(own), _missed(own)]
             )
     return _or_none(header, rows, "lrrrrrl")
 
@@ -113,9 +110,10 @@ def _alone(rows: list[law.Prediction]) -> str:
     return f"{sum((row.by_device > 1) == (row.verdict == 'faster') for row in decided)} of {len(decided)}"
 
 
-def _worst(rows: list[law.Prediction]) -> str:
-    row = law.accuracy(rows)["worst"]
-    return f"{name(row.op, row.size)}: {words.factor(row.predicted)} for {words.factor(row.measured)}"
+def _missed(rows: list[law.Prediction]) -> str:
+    wrong = [row for row in rows if row.right is False]
+    named = [f"{name(row.op, row.size)} ({words.factor(row.predicted)}, {words.factor(row.measured)})" for row in wrong]
+    return "; ".join(named) or BLANK
 
 
 def _kernels(studies: Studies, _: dict) -> str:
@@ -123,7 +121,9 @@ def _kernels(studies: Studies, _: dict) -> str:
     study = studies.of("kernels")["study"]
     header = ["Kernel", *(f"over {over}" for over in study["baselines"])]
     rows = []
-    for op in study["ops"]:
+    for op, entry in study["ops"].items():
+        if entry.get("dtypes", study["dtypes"]) != study["dtypes"]:
+            continue  # The other dtypes are in the supplement.
         spans = [
             _span(studies.rows("kernels", "speedups", op=op, mode="triton", baseline=over, metric="device"))
             for over in study["baselines"]
@@ -142,9 +142,7 @@ def _timers(studies: Studies, _: dict) -> str:
     """The same calls by three timers."""
     header = ["Cell", "Device time", "CUDA events", "`do_bench`"]
     metrics = ("device", "event", "do_bench")
-    order = list(studies.of("timers")["study"]["ops"])
-    cells = dict.fromkeys(tuple(row[key] for key in CELL) for row in studies.of("timers")["summary"])
-    cells = sorted(cells, key=lambda cell: (order.index(cell[0]), int(cell[2])))
+    cells = _cells(studies, "timers", models=True)
     rows = [
         [name(cell[0], cell[2]), *(_speedup(studies, "timers", cell, "compile", metric) for metric in metrics)]
         for cell in cells

@@ -36,20 +36,20 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _styled(function: Callable) -> Callable:
+def styled(function: Callable) -> Callable:
     """Return the function of a figure that draws it in the paper's style."""
 
     @wraps(function)
-    def styled(*documents):
+    def drawn(*documents):
         with _style():
             return function(*documents)
 
-    return styled
+    return drawn
 
 
 # The figures by name.
 FIGURES = {
-    function.__name__: _styled(function)
+    function.__name__: styled(function)
     for function in (speedups, times, timers, split, trace, rates, roofline, first_call, published)
 }
 

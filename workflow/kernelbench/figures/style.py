@@ -39,7 +39,7 @@ STYLE = {
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 MARKERS = ["s", "^", "v", "P", "X", "<", ">"]
 # Modes that many studies share look the same in the figures of all of them.
-SHARED = ("compile", "compile-reduce-overhead", "compile-max-autotune", "triton")
+SHARED = ("compile", "compile-reduce-overhead", "compile-max-autotune", "triton", "cuda-graph")
 BASELINE = {"color": "black", "marker": "o"}
 CONTROL_STYLE = {"color": "0.55", "marker": "o", "markersize": 2.2}
 MEAN = "D"

@@ -1,0 +1,38 @@
+"""Write the text of the supplement."""
+
+import argparse
+from pathlib import Path
+
+from kernelbench import prior
+from kernelbench.documents import law
+from kernelbench.documents.files import read, shown
+from kernelbench.documents.studies import Studies
+from kernelbench.documents.supplement import supplement
+from kernelbench.errors import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=Path, nargs="*", required=True, help="summary.json of each recorded study")
+    parser.add_argument("--figures", type=Path, nargs="*", required=True, help="the folder of each one's figures")
+    parser.add_argument("--claims", type=Path, required=True, help="claims.json, as write_article.py writes it")
+    parser.add_argument("--published", type=Path, required=True, help="published.yaml")
+    parser.add_argument("--coverage", type=Path, required=True, help="coverage.json")
+    parser.add_argument("--again", type=Path, nargs="*", default=[], help="again.json of what was measured again")
+    parser.add_argument("--output", type=Path, required=True, help="the text to write")
+    arguments = parser.parse_args()
+    documents, again = ([read(path) for path in paths] for paths in (arguments.documents, arguments.again))
+    studies = Studies(documents)
+    law.apply(studies)
+    published = prior.load(arguments.published, *(document["study"] for document in documents))
+    figures = {
+        document["study"]["machine"]: shown(folder)
+        for document, folder in zip(documents, arguments.figures, strict=True)
+    }
+    claims = read(arguments.claims)["claims"]
+    text = supplement(studies, claims, published, read(arguments.coverage), again, figures)
+    arguments.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)
