@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import yaml
 from records import row, small_study, tables, write_records
-from scipy import stats
 
 from kernelbench import promote, restore
 from kernelbench.collect import FLAGS, SAME, collect
@@ -121,34 +120,6 @@ def test_the_mean_of_a_diagnostic_arm_is_over_its_cells(study, tmp_path):
     assert (mean["mode"], mean["baseline"], mean["cells"], mean["n"]) == ("compile-arm", "compile", 2, 5)
     assert mean["speedup"] == pytest.approx(np.exp(np.log(of_arm.speedup).mean()), rel=1e-5)
     assert mean["ci_low"] < mean["speedup"] < mean["ci_high"]
-
-
-def test_what_the_timer_adds_is_taken_off_job_by_job(study, tmp_path):
-    """Of 20 µs and 40 the timer makes 28 and 48 in two repeats, 23 and 43 in three: 1.7 and 1.9 times, not 2."""
-    write_records(study, tmp_path)
-    _, bare, _ = tables(study, tmp_path)
-
-    def add(job, entry):
-        floor = 8.0 if job.repeat < 2 else 3.0
-        entry["floors"]["event_pair"] = floor
-        entry["samples"]["device"]["values"] = [v + floor for v in entry["samples"]["device"]["values"]]
-
-    write_records(study, tmp_path, add)
-    _, speedups, document = tables(study, tmp_path)
-    of = {"size": "512", "mode": "compile", "baseline": "eager", "metric": "device"}
-    assert row(speedups, **of).speedup < 1.9
-    (less,) = (r for r in document["less_floor"] if (r["size"], r["mode"]) == ("512", "compile"))
-    assert less["speedup"] == pytest.approx(row(bare, **of).speedup, rel=1e-4)
-    assert (less["n"], less["verdict"]) == (5, "faster")
-    assert document["jobs"]["floors"] == [8, 8, 3, 3, 3]
-    assert set(speedups.metric) == set(bare.metric), "a figure beside the tables and not in them"
-
-    def all_of_it(job, entry):
-        entry["floors"]["event_pair"] = 1e6
-
-    write_records(study, tmp_path, all_of_it)
-    _, _, document = tables(study, tmp_path)
-    assert {(r["n"], r["speedup"], r["verdict"]) for r in document["less_floor"]} == {(0, None, "")}
 
 
 def test_speedups_that_differ_between_gpus_are_counted(study, tmp_path):
@@ -615,91 +586,6 @@ def test_records_of_another_version_are_not_restored(tmp_path):
     with pytest.raises(InputError, match="version: 2 is not 4, the one that this checkout reads"):
         restore.restore(RECORDED / "h200-start", tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_drift_of_samples_is_told_by_mode_and_timer(study, tmp_path):
-    """The last fifth of compile's latencies takes 10 % less than the first; eager's do not change."""
-
-    def change(job, entry):
-        falling = [1.0, 0.98, 0.96, 0.94, 0.9] if job.mode == "compile" else [1.0] * 5
-        time = entry["samples"]["latency"]["values"][1]
-        entry["samples"]["latency"] = {"unit": "us", "values": [time * f for f in falling], "flags": [""] * 5}
-
-    write_records(study, tmp_path, change)
-    drift = tables(study, tmp_path)[2]["drift"]
-    assert drift["compile"]["latency"] == {"median": -0.1, "low": -0.1, "high": -0.1}
-    assert drift["eager"]["latency"]["median"] == 0
-
-
-def test_means_over_cells_are_of_each_repeat(study, tmp_path):
-    """By hand: two cells of softmax, five repeats; the copy, which eager alone ran, counts for nothing."""
-    host, calls = {}, {}
-
-    def change(job, entry):
-        longer = {"512": 1, "1024": 3, "1MiB": 1000}[job.cell.size]
-        time = longer * (30 + job.repeat**2 if job.mode == "compile" else 10 + job.repeat)
-        entry["samples"]["host"] = {"unit": "us", "values": [time] * 5, "flags": [""] * 5}
-        host.setdefault((job.mode, job.cell.op), {}).setdefault(job.repeat, []).append(time)
-        calls.setdefault((job.mode, job.cell.op), {}).setdefault(job.repeat, []).extend(
-            entry["samples"]["first_call"]["values"]
-        )
-
-    write_records(study, tmp_path, change)
-    found = {(of["mode"], of["metric"]): of for of in tables(study, tmp_path)[2]["means"]}
-    assert ("eager-control", "host") not in found and ("eager", "excess") not in found
-    more = [np.mean(np.subtract(host["compile", "softmax"][r], host["eager", "softmax"][r])) for r in range(5)]
-    ends = stats.t.interval(0.95, 4, np.mean(more), stats.sem(more))
-    excess = found["compile", "excess"]
-    assert (excess["cells"], excess["n"]) == (2, 5)
-    assert [excess[end] for end in ("estimate", "ci_low", "ci_high")] == pytest.approx([np.mean(more), *ends], rel=1e-5)
-    for metric, of in (("host", host), ("first_call", calls)):
-        logs = [np.mean(np.log(of["eager", "softmax"][r])) for r in range(5)]
-        ends = np.exp([np.mean(logs), *stats.t.interval(0.95, 4, np.mean(logs), stats.sem(logs))])
-        row = found["eager", metric]
-        assert [row[end] for end in ("estimate", "ci_low", "ci_high")] == pytest.approx(list(ends), rel=1e-5)
-
-
-def test_each_layer_of_the_compiler_is_compared_with_the_one_before(monkeypatch, tmp_path):
-    """By hand: each keeps the host longer by its own microseconds, and by one more in each repeat."""
-    small = small_study(monkeypatch)
-    backends = {"after-dynamo": "eager", "after-aot": "aot_eager"}
-    added = {name: {"runner": "compile", "backend": backend} for name, backend in backends.items()}
-    modes = {"eager": {"runner": "eager"}, "compile": {"runner": "compile"}, **added}
-    study = Study({**small.config, "modes": modes, "baselines": ["eager"]})
-    times = {"eager": 10, "after-dynamo": 15, "after-aot": 35, "compile": 31}
-    monkeypatch.setattr("records.TIMES", times)
-
-    def change(job, entry):
-        time = times[job.mode] + job.repeat * list(times).index(job.mode)
-        entry["samples"]["host"] = {"unit": "us", "values": [float(time)] * 5, "flags": [""] * 5}
-
-    write_records(study, tmp_path, change)
-    means = tables(study, tmp_path)[2]["means"]
-    found = {(of["mode"], of["over"]): of["estimate"] for of in means if of["metric"] == "excess"}
-    middle = (study.config["repeats"] - 1) / 2
-    assert found == pytest.approx(
-        {
-            ("after-dynamo", "eager"): 5 + middle,
-            ("after-aot", "eager"): 25 + 2 * middle,
-            ("after-aot", "after-dynamo"): 20 + middle,
-            ("compile", "eager"): 21 + 3 * middle,
-            ("compile", "after-aot"): -4 + middle,
-        },
-        rel=1e-5,
-    )
-
-
-def test_a_cell_that_lacks_a_repeat_is_in_no_mean_over_cells(study, tmp_path):
-    def change(job, entry):
-        entry["samples"]["host"] = {"unit": "us", "values": [float(job.cell.size)] * 5, "flags": [""] * 5}
-        if (job.mode, job.cell.size, job.repeat) == ("compile", "1024", 2):
-            entry.update(status="crashed", reason=WHY.to_json())
-
-    write_records(study, tmp_path, lambda job, entry: change(job, entry) if job.cell.op == "softmax" else None)
-    found = {(of["mode"], of["metric"]): of for of in tables(study, tmp_path)[2]["means"]}
-    assert (found["eager", "host"]["cells"], found["compile", "host"]["cells"]) == (2, 1)
-    assert found["compile", "host"]["estimate"] == 512
-    assert (found["compile", "excess"]["cells"], found["compile", "excess"]["estimate"]) == (1, 0)
 
 
 def test_a_metric_that_is_0_says_why_it_has_no_estimate(study, tmp_path):

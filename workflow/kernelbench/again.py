@@ -4,8 +4,7 @@ import pandas as pd
 
 from kernelbench import verify
 from kernelbench.claims import OPEN
-from kernelbench.host import LAUNCH
-from kernelbench.jobs import FLOOR
+from kernelbench.jobs import FLOOR, LAUNCH
 from kernelbench.summarize import Data
 from kernelbench.words import LESS_FLOOR
 

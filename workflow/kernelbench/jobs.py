@@ -14,6 +14,8 @@ PARTS = ("overhead", "compilation", "measurement", "wall")
 CELL = ["op", "dtype", "size"]
 # What the device's timer reads where nothing is between its two events, in µs.
 FLOOR = "floors.event_pair"
+# What an empty kernel took to launch, in µs.
+LAUNCH = "floors.launch"
 
 
 def read(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
@@ -47,32 +49,25 @@ def packages(jobs: pd.DataFrame) -> dict[str, str]:
 
 
 def about(jobs: pd.DataFrame) -> dict:
-    """Return {costs, suspects, clocks, floors, apart, at_once, blocks, repeats}.
-
-    floors: the median of FLOOR in each repeat; apart: cells that another run measured than the rest of their repeat,
-    [{op, dtype, size, repeats}]; at_once: how many ran at the same time, at most; blocks: how many of them followed one
-    another; repeats: where each comes from, as _repeats says.
-    """
-    return {
-        "costs": _costs(jobs),
-        "suspects": _suspects(jobs),
-        "clocks": _clocks(jobs),
-        "floors": jobs.groupby("repeat")[FLOOR].median().dropna().tolist() if FLOOR in jobs else [],
-        "apart": _apart(jobs),
-        "at_once": at_once(jobs),
-        "blocks": _blocks(jobs),
-        "repeats": _repeats(jobs),
-    }
+    """Return {costs, suspects, repeats}: what the jobs cost, which are in doubt, and where each repeat comes from."""
+    return {"costs": _costs(jobs), "suspects": _suspects(jobs), "repeats": _repeats(jobs)}
 
 
 def _repeats(jobs: pd.DataFrame) -> list[dict]:
     """Return for each repeat {repeat, started, gpus, jobs, again}: again counts the jobs that were measured again."""
     uuid, tries = "environment.gpu.uuid", jobs.get("process.again", pd.Series(index=jobs.index, dtype=object))
     found = []
-    for repeat, own in jobs.assign(again=tries.map(bool, na_action="ignore")).groupby("repeat"):
+    for repeat, own in jobs.assign(again=[isinstance(out, list) and bool(out) for out in tries]).groupby("repeat"):
         gpus = sorted(set(own[uuid].dropna())) if uuid in own else []
-        again = int(own.again.fillna(False).astype(bool).sum())
-        found.append({"repeat": repeat, "started": min(own.started), "gpus": gpus, "jobs": len(own), "again": again})
+        found.append(
+            {
+                "repeat": repeat,
+                "started": min(own.started),
+                "gpus": gpus,
+                "jobs": len(own),
+                "again": int(own.again.sum()),
+            }
+        )
     return found
 
 
@@ -80,15 +75,6 @@ def runs_of(jobs: pd.DataFrame) -> pd.Series:
     """Return the run of each job; older records know it by the warm parent, of which a run has one for each repeat."""
     runs, parents = (jobs.get(f"process.{name}", pd.Series(index=jobs.index)) for name in ("run", "parent"))
     return runs.astype(object).fillna(parents)
-
-
-def _apart(jobs: pd.DataFrame) -> list[dict]:
-    told = jobs.assign(run=runs_of(jobs)).dropna(subset=["run"])
-    main = told.groupby("repeat")["run"].transform(lambda runs: runs.value_counts().index[0])
-    found = {}
-    for *cell, repeat in told[told["run"] != main][[*CELL, "repeat"]].drop_duplicates().itertuples(index=False):
-        found.setdefault(tuple(cell), []).append(repeat)
-    return [{**dict(zip(CELL, cell, strict=True)), "repeats": sorted(of)} for cell, of in sorted(found.items())]
 
 
 def at_once(jobs: pd.DataFrame) -> int:
@@ -101,20 +87,6 @@ def at_once(jobs: pd.DataFrame) -> int:
         begins, ends = (own[name].to_numpy()[:, None] for name in ("began", "ended"))
         running = running + ((begins <= moments) & (moments <= ends)).any(axis=0)
     return int(running.max())
-
-
-def _blocks(jobs: pd.DataFrame) -> int:
-    """Return the greatest number of repeats of which each began after the one before it had ended.
-
-    By the middle four fifths of a repeat's jobs: one that was measured again hours later makes it no longer.
-    """
-    times = _began(jobs).groupby(jobs.repeat)
-    spans = sorted(zip(times.quantile(0.9), times.quantile(0.1), strict=True))
-    count, ended = 0, pd.Timestamp.min
-    for ends, begins in spans:
-        if begins > ended:
-            count, ended = count + 1, ends
-    return count
 
 
 def _began(jobs: pd.DataFrame) -> pd.Series:
@@ -138,27 +110,6 @@ def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
     A power cap that lowers it by less is no difference that a verdict could see.
     """
     return clocks_of(jobs, timers) < 1 - delta
-
-
-def _clocks(jobs: pd.DataFrame) -> list[dict]:
-    """Return by cell {op, dtype, size, single, many}: the least and the greatest SM clock of its modes, in MHz.
-
-    {low, high}: of medians over the repeats, as the timers of single calls ended, and those of many calls back to back.
-    Empty where records do not say.
-    """
-    kinds = {"single": ["single"], "many": ["throughput", "graph", "many"]}  # Older records have one clock for many.
-    columns = {kind: [c for name in names if (c := f"clocks.{name}") in jobs] for kind, names in kinds.items()}
-    if not all(columns.values()):
-        return []
-    by_mode = jobs.groupby([*CELL, "mode"])[[*columns["single"], *columns["many"]]].median()
-    found = []
-    for cell, clocks in by_mode.groupby(level=CELL):
-        ends = {
-            kind: {"low": clocks[c].min(axis=None), "high": clocks[c].max(axis=None)} for kind, c in columns.items()
-        }
-        if not any(pd.isna(end["low"]) for end in ends.values()):
-            found.append({**dict(zip(CELL, cell, strict=True)), **ends})
-    return found
 
 
 def _costs(jobs: pd.DataFrame) -> dict:

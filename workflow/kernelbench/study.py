@@ -353,22 +353,6 @@ def kind(study: dict) -> str:
     return "topic"
 
 
-def layers(study: dict) -> list[str]:
-    """Return the modes that go ever deeper into torch.compile; empty where one is missing.
-
-    They are the first baseline, a mode that stops after Dynamo (backend eager), one that stops after AOTAutograd
-    (backend aot_eager), and the whole of it with nothing else set.
-    """
-    found = {}
-    for mode, entry in study["modes"].items():
-        options = {key: value for key, value in entry.items() if key not in PROCESS_KEYS and key != "only"}
-        for backend in ({}, {"backend": "eager"}, {"backend": "aot_eager"}):
-            if options == {"runner": "compile", **backend}:
-                found[backend.get("backend", "")] = mode
-    stops = [found.get(backend) for backend in ("eager", "aot_eager", "")]
-    return [study["baselines"][0], *stops] if all(stops) else []
-
-
 def without_arms(document: dict) -> dict:
     """Return summary.json's content without the rows of diagnostic arms, which are compared with one mode alone."""
     keep = {mode for mode in document["study"]["modes"] if not diagnosed(document["study"], mode)}

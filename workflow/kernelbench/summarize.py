@@ -4,7 +4,6 @@ Reads samples.parquet, jobs.parquet, study.yaml and environment.json of a direct
 samples always give the same tables.
 """
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import compilation, gpus, host, jobs, means, notes, statistics
+from kernelbench import compilation, gpus, jobs, notes, statistics
 from kernelbench.causes import DECIDED, Causes
 from kernelbench.jobs import FLOOR
 from kernelbench.notes import Note
@@ -42,8 +41,6 @@ PAID_BY = ("device", "latency", "throughput")
 STATUSES = ["ok", "unsupported", "timeout", "oom", "crashed", "incorrect"]
 # What the median absolute deviation of normal values is multiplied by to be their standard deviation.
 NORMAL_MAD = 1.4826
-# The timers whose samples are asked whether they still get shorter.
-DRIFTING = ("device", "latency")
 WORK = ["work.flops", "work.bytes", "work.bound"]
 
 
@@ -65,7 +62,6 @@ class Data:
         logs = np.log(medians.where(medians > 0))
         self.within = self._within(samples, [*key, "repeat"])
         self.uncovered = _uncovered(samples[samples.timer == "device"], key)
-        self.drift = _drift(samples[samples.timer.isin(DRIFTING)], [*key, "repeat"])
         self.logs = {k: g.droplevel(key) for k, g in logs.groupby(level=key, observed=True)}
         cells = cells_of(self.study)
         self.rows = [(c.op, c.dtype, c.size, mode) for c in cells for mode in modes_of(self.study, c)]
@@ -155,26 +151,6 @@ def _uncovered(samples: pd.DataFrame, key: list[str]) -> dict[tuple, float]:
     return samples["flag"].eq("uncovered").groupby([samples[name] for name in key], observed=True).mean().to_dict()
 
 
-def _drift(samples: pd.DataFrame, key: list[str]) -> dict[str, dict[str, dict]]:
-    """Return by mode and timer how much longer the last fifth of a job's samples takes than the first, as a share.
-
-    median: over the cells, each the mean of its repeats; low, high: the least and the greatest of them.
-    """
-
-    jobs = samples.groupby(key, observed=True)["value"]
-    fifth, place = jobs.transform("size").floordiv(5).clip(lower=1), jobs.cumcount()
-    first, last = (
-        samples[end].groupby(key, observed=True)["value"].median()
-        for end in (place < fifth, jobs.cumcount(ascending=False) < fifth)
-    )
-    logs = np.log(last / first).groupby(level=key[:-1], observed=True).mean()
-    found = {}
-    for (mode, timer), cells in np.expm1(logs).groupby(level=["mode", "timer"], observed=True):
-        ends = {"median": cells.median(), "low": cells.min(), "high": cells.max()}
-        found.setdefault(mode, {})[timer] = {name: _digits(share) for name, share in ends.items()}
-    return found
-
-
 def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
     """Return (summary, speedups, summary.json's content) of the measurements in `directory`."""
     data = Data(directory)
@@ -190,20 +166,14 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "environment": data.environment,
         "ceilings": ceilings,
         "control": controls,
-        "less_floor": _less_floor(data),
         "arms": _plain(pd.DataFrame(_arm_means(data))),
         "by_gpu": gpus.about(data, speedups),
         "first_repeats": first_repeats(data, speedups),
         "peaks": _peaks(data, speedups),
         "causes": reasons,
         "spread": _plain(_spread(data)),
-        "unsettled": _unsettled(data),
-        "tries": _tries(data),
         "payback": _plain(_paybacks(data, speedups)),
         "traces": traces(data.jobs),
-        "drift": data.drift,
-        "host": host.speed(data),
-        "means": _plain(means.about(data)),
         "jobs": jobs.about(data.jobs),
         "packages": jobs.packages(data.jobs),
         "compilation": compilation.about(data.jobs, data.rows),
@@ -437,19 +407,6 @@ def _speedups(data: Data) -> tuple[pd.DataFrame, dict]:
     return table, controls
 
 
-def _less_floor(data: Data) -> list[dict]:
-    """Return the speedups over the first baseline by LESS_FLOOR, with verdicts as in the table, if the jobs tell it."""
-    if "device" not in data.metrics or not data.take_floor_off():
-        return []
-    first = data.study["baselines"][0]
-    only = copy.copy(data)
-    only.metrics = [LESS_FLOOR]
-    only.study = {**data.study, "baselines": list(dict.fromkeys([first, TWIN]))}  # δ stands or falls by the twin.
-    table, _ = _speedups(only)
-    names = ["op", "dtype", "size", "mode", "n", "speedup", "ci_low", "ci_high", "verdict"]
-    return _plain(table[table.baseline == first][names])
-
-
 def _arm_means(data: Data) -> Iterator[dict]:
     """Yield by diagnostic arm and metric the mean over its cells of its speedup over what it diagnoses, if all ran."""
     for mode in data.study["modes"]:
@@ -596,37 +553,3 @@ def _verdict(row, controls: dict) -> str:
     found = Interval(row.n, row.speedup, row.ci_low, row.ci_high, row.p)
     supported = controls.get(row.metric, {}).get("supports_delta", True)
     return statistics.verdict(found, row.p_holm, row.delta, supported)
-
-
-def _unsettled(data: Data) -> list[str]:
-    """Return the jobs whose warm-up never settled."""
-    rows = data.jobs[data.jobs.settled.eq(False)]
-    return ["/".join(map(str, r)) for r in rows[["op", "dtype", "size", "mode", "repeat"]].to_numpy()]
-
-
-def _tries(data: Data) -> dict | None:
-    """Return {jobs, of, modes}: how many of the jobs were measured again at once, and what that left out.
-
-    modes: by mode {jobs, least, most}; least, most: of the latencies that were left out, which is what a warm-up looks
-    at, each as a multiple of that of the try that was kept, None where there are none. None where no job says how often
-    it was tried.
-    """
-    said = data.jobs.get("process.again", pd.Series(dtype=object)).dropna()
-    if said.empty:
-        return None
-    again = data.jobs.loc[said[said.map(len) > 0].index, ["op", "dtype", "size", "mode", "repeat"]]
-    ratios = {mode: [] for mode in again["mode"]}
-    for index, *row, repeat in again.itertuples(name=None):
-        kept = data.values(tuple(row), "latency")
-        times = [out["medians"]["latency"] for out in said[index] if "latency" in out["medians"]]
-        if kept is not None and repeat in kept.index:
-            ratios[row[-1]] += [time / np.exp(kept[repeat]) for time in times]
-    modes = {
-        mode: {
-            "jobs": int((again["mode"] == mode).sum()),
-            "least": _digits(min(found)) if found else None,
-            "most": _digits(max(found)) if found else None,
-        }
-        for mode, found in ratios.items()
-    }
-    return {"jobs": len(again), "of": len(said), "modes": modes}

@@ -94,6 +94,8 @@ use rule summarize as summarize_recorded with:
         document="results/rebuilt/{recorded}/summary.json",
     log:
         "results/rebuilt/{recorded}/logs/summarize.log",
+    # The largest first: what follows waits for all of them.
+    priority: lambda wildcards: os.path.getsize(f"results/recorded/{wildcards.recorded}/samples.parquet")
 
 
 # What was measured again of a recorded study, beside it. Both are sources; their summaries are rebuilt.

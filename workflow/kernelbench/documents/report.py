@@ -18,9 +18,9 @@ def report(
 ) -> str:
     """Return the report's Markdown.
 
-    document: the machine's own summary.json; studies: the recorded ones; claims, here: the article's with their outcomes
-    on the recorded data and on the machine's own; defects: what the gate finds; figures: {"here" | "recorded": {name:
-    path}}, the recorded ones those of the study of the same topic.
+    document: the machine's own summary.json; studies: the recorded ones; claims, here: the article's, with their
+    outcomes on the recorded data and on the machine's own; defects: what the gate finds; figures: {"here" |
+    "recorded": {name: path}}, the recorded ones of the study of the same topic.
     """
     recorded = studies.get(topic(document["study"]))
     return "\n".join([
@@ -90,7 +90,7 @@ def _beside(document: dict, recorded: dict | None) -> str:
     return table(
         [*header, "why not"],
         rows,
-        "lrl" + "r" * (len(header) - len(key) + 1) + "l",
+        "lrl" + "r" * (len(header) - 3) + "l",
         f"Speedups over `{baseline}`{beside}",
     )
 

@@ -309,9 +309,8 @@ def _law(studies: Studies) -> Iterator[str]:
 
 def _earlier(studies: Studies, published: dict) -> Iterator[str]:
     """Yield a table for each earlier work: what it said, and what each study of ours says to it."""
-    found = {
-        document["study"]["machine"]: prior.judged(published["claims"], document) for document in studies.documents
-    }
+    claims = published["claims"]
+    found = {document["study"]["machine"]: prior.judged(claims, document) for document in studies.documents}
     for work in published["works"]:
         rows = [
             [claim["says"], escape(claim.get("figure", "")), escape(_ours(claim, found))]

@@ -6,19 +6,19 @@ from math import floor, log10
 NBSP = "\u00a0"
 
 
-def ci(row: dict, key: str = "speedup") -> str:
-    """Return an estimate with its interval as text, 1.28 [1.26, 1.30]; without an interval where n is 1.
+def ci(row: dict) -> str:
+    """Return a speedup with its interval as text, 1.28 [1.26, 1.30]; without an interval where n is 1.
 
     All three have the same decimals: two digits of the interval's half width, at most about three of the estimate
-    and, of a speedup near 1, two or three decimals. A line may break only before the bracket.
+    and, of one near 1, two or three decimals. A line may break only before the bracket.
     """
-    estimate, low, high = row[key], row["ci_low"], row["ci_high"]
+    estimate, low, high = row["speedup"], row["ci_low"], row["ci_high"]
     if estimate is None or low is None:
         return value(estimate)
     decimals = _decimals(estimate)
     if high > low:
-        digits = 3 if 0.1 <= estimate < 10 and key == "speedup" else decimals
-        least = 2 if estimate < 10 and key == "speedup" else 0
+        digits = 3 if 0.1 <= estimate < 10 else decimals
+        least = 2 if estimate < 10 else 0
         decimals = max(least, min(digits, 1 - floor(log10((high - low) / 2))))
     return _minus(f"{estimate:,.{decimals}f} [{low:,.{decimals}f},{NBSP}{high:,.{decimals}f}]")
 
@@ -32,13 +32,6 @@ def _minus(text: str) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def span(low: float, high: float) -> str:
-    """Return a range as text, both ends with the same decimals."""
-    # One less than of a number by itself, but of a low end that nothing would be left of.
-    decimals = _decimals(high) if high >= 10 else max(2, _decimals(low) - (low >= 0.01))
-    return f"{low:,.{decimals}f}–{high:,.{decimals}f}"
-
-
 def _decimals(number: float) -> int:
     """Return the decimals that show about three significant digits."""
     return max(0, min(4, 2 - floor(log10(abs(number))))) if number else 0
@@ -48,34 +41,6 @@ def percent(share: float) -> str:
     """Return a share as text with at most two significant digits below 100 %, whole above: 0.0123 is 1.2 %."""
     digits = f"{share * 100:.2g}" if share < 0.995 else f"{share * 100:.0f}"
     return f"{float(digits):.10g}{NBSP}%"
-
-
-def round_to(number: float, digits: int) -> str:
-    """Return a number rounded to `digits` significant digits, 31204 to 2 is 31,000."""
-    return f"{float(f'{number:.{digits}g}'):,.10g}"
-
-
-def words(items) -> str:
-    """Return a list as prose: a, b and c."""
-    items = [str(item) for item in items]
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
-
-
-def runs(found, of) -> str:
-    """Return some of the sizes `of` as prose: a, c and e to h, where three or more follow each other there."""
-    found, of, parts = [str(size) for size in found], [str(size) for size in of], []
-    for size in found:
-        before = parts[-1][-1] if parts else None
-        if before in of and of.index(size) == of.index(before) + 1:
-            parts[-1].append(size)
-        else:
-            parts.append([size])
-    return words(text for part in parts for text in ([f"{part[0]} to {part[-1]}"] if len(part) > 2 else part))
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """Return a count with its noun: 1 cell, 2 cells."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def factor(speedup: float) -> str:
