@@ -19,6 +19,15 @@ def test_the_interval_is_the_paired_t_interval_on_logs():
     assert found.n == 4
 
 
+def test_the_analysis_of_variance_is_fishers():
+    rng = np.random.default_rng(1)
+    groups = [rng.normal(shift, 1, (size, 5)) for shift, size in ((0, 2), (0.5, 4), (1, 3))]
+    assert statistics.one_way(groups) == pytest.approx(stats.f_oneway(*groups, axis=0).pvalue)
+    one = [group[:, 0] for group in groups]
+    assert statistics.one_way(one) == pytest.approx(stats.f_oneway(*one).pvalue)
+    assert statistics.one_way([np.ones(3), np.full(2, 2.0)]) == 0, "means that differ without any spread"
+
+
 def test_one_repeat_has_no_interval():
     found = statistics.interval(np.log([1.5]))
     assert found.estimate == pytest.approx(1.5)

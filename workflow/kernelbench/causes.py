@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from kernelbench import statistics
 from kernelbench.jobs import slowed
 from kernelbench.words import CLOCKS, UNEXPLAINED
 
@@ -201,7 +201,7 @@ class Causes:
         groups = [own.to_numpy() for _, own in times.groupby(codes.reindex(times.index)) if len(own) > 1]
         if len(groups) < 2 or np.ptp([own.mean() for own in groups]) <= np.log1p(self.data.delta(metric)):
             return False
-        return bool(stats.f_oneway(*groups).pvalue < CHANCE)
+        return bool(statistics.one_way(groups) < CHANCE)
 
 
 def _took(kernels: list[dict]) -> float:

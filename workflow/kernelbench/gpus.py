@@ -4,7 +4,6 @@ from collections import defaultdict
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from kernelbench import statistics
 from kernelbench.words import ALL
@@ -45,7 +44,7 @@ def _apart(pairs) -> dict:
         groups = [np.stack(logs, axis=1)[np.equal(where, gpu)] for gpu in set(where) if where.count(gpu) > 1]
         if len(groups) > 1:
             of += len(logs)
-            apart += int((stats.f_oneway(*groups, axis=0).pvalue < statistics.SIGNIFICANCE).sum())
+            apart += int((statistics.one_way(groups) < statistics.SIGNIFICANCE).sum())
     return {"of": of, "apart": apart}
 
 

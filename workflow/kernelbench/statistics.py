@@ -129,6 +129,21 @@ def _normal_gap(n: int) -> float:
     return float(np.quantile(gaps / within, 0.999))
 
 
+def one_way(groups: list[np.ndarray]) -> np.ndarray:
+    """Return the p of the analysis of variance (one way) that the means of groups are the same, along the first axis.
+
+    groups: of one shape but for the first axis. Fisher's F; scipy.stats has it too, and takes half a second to import.
+    """
+    counts = np.array([len(group) for group in groups])
+    means = np.stack([group.mean(axis=0) for group in groups])
+    grand = np.concatenate(groups).mean(axis=0)
+    between = np.tensordot(counts, (means - grand) ** 2, axes=1) / (len(groups) - 1)
+    left = counts.sum() - len(groups)
+    within = sum(((group - group.mean(axis=0)) ** 2).sum(axis=0) for group in groups) / left
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return special.fdtrc(len(groups) - 1, left, between / within)
+
+
 def holm(p: np.ndarray) -> np.ndarray:
     """Return Holm's adjusted p for one family of tests; NaN stays NaN and is not counted."""
     p = np.asarray(p, dtype=float)
