@@ -1,5 +1,6 @@
 # make           set up .venv from the lock
-# make paper     measure and build the paper
+# make paper     measure this machine, and build the article and this machine's report
+# make record    build the article from what is recorded, and keep it where readers of the repository find it
 # make test      lint, and run the tests that answer in minutes
 # make test-all  lint, and run all tests
 # make runtimes  add ONNX Runtime and JAX
@@ -14,7 +15,7 @@ VENV ?= .venv
 # Prefixing the recipes, and not the whole Makefile: set-up must use the user's Python, not .venv's.
 IN_VENV = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: setup paper runtimes models test test-all clean help
+.PHONY: setup paper record runtimes models test test-all clean help
 
 setup: $(VENV)/.installed
 
@@ -26,6 +27,11 @@ $(VENV)/.installed: envs/requirements.txt envs/constraints-cuda.txt envs/install
 
 paper: setup
 	$(IN_VENV) snakemake --cores 1 --resources gpu=1
+
+# The first recorded study keeps the article and its map.
+record: setup
+	$(IN_VENV) snakemake paper
+	cp paper/paper.pdf paper/build/figures/map.svg results/recorded/h200/
 
 # What modes of other runtimes need besides the lock; without it they are unsupported.
 runtimes: setup
@@ -47,7 +53,7 @@ test test-all: setup
 # Measurements under results/ and Snakemake's notes on them (.snakemake) cost GPU hours and stay.
 # .venv and not $(VENV): an environment of another place is not this Makefile's to delete.
 clean:
-	rm -rf .venv paper/paper.pdf paper/build results/rebuilt .pytest_cache .ruff_cache *.egg-info
+	rm -rf .venv paper/paper.pdf paper/supplement.pdf paper/build results/rebuilt .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:

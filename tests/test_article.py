@@ -213,8 +213,8 @@ def test_an_address_that_nothing_could_have_is_refused_with_its_line(address, wh
     ],
 )
 def test_what_no_study_has_is_marked(address, known, studies):
-    text, marks = rendered(known, studies, "{{ " + address + " }}\n", [])
-    assert text == "**[⚠ 1]**\n" and [mark.line for mark in marks] == [1]
+    text, marks = rendered(known, studies, "It is {{ " + address + " }}.\n", [])
+    assert text == "It is **[⚠ 1]**.\n" and [mark.line for mark in marks] == [1]
 
 
 def test_a_claim_that_no_sentence_makes_is_refused(known, studies):

@@ -15,7 +15,7 @@ import yaml
 from checkout import ROOT, TINY, Checkout
 
 from kernelbench import restore
-from kernelbench.paper import NBSP, ci
+from kernelbench.documents.words import NBSP, ci
 from kernelbench.study import Study
 
 pytestmark = pytest.mark.slow
@@ -79,12 +79,12 @@ def test_jobs_ran_in_the_planned_order(study):
     assert list(jobs.place) == list(range(len(jobs)))
 
 
-def test_the_paper_says_what_was_measured(study):
-    pdf = pypdf.PdfReader(study.path / RESULTS / "paper.pdf")
+def test_the_report_says_what_was_measured(study):
+    pdf = pypdf.PdfReader(study.path / RESULTS / "report.pdf")
     text = " ".join(" ".join(page.extract_text() for page in pdf.pages).split())
     speedups = pd.read_csv(study.path / RESULTS / "speedups.csv")
     row = speedups[(speedups["mode"] == "compile") & (speedups.metric == "latency")].iloc[0]
-    assert "Is torch.compile a free speedup?" in text
+    assert "Claims of the article" in text
     assert ci(row.to_dict()).replace(NBSP, " ") in text
     assert "needs cuda, this machine is cpu" in text
     assert "{{" not in text and "undefined" not in text.lower()
@@ -381,7 +381,13 @@ def test_what_is_recorded_is_rebuilt_in_a_fresh_clone_and_never_measured(studies
     assert checkout.planned(*targets) == []
     calls = checkout.work(lambda: checkout.run(*targets, cores=2)).calls
     assert calls < most, "21 million were counted for two, 323 for all"
-    assert targets != ["paper"] or pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
+    if targets == ["paper"]:
+        for name in ("paper.pdf", "build/figures/map.svg"):
+            kept = ROOT / "results" / "recorded" / studies[0] / name.split("/")[-1]
+            assert (checkout.path / "paper" / name).read_bytes() == kept.read_bytes(), "make record keeps it"
+        pages = pypdf.PdfReader(checkout.path / "paper" / "paper.pdf").pages
+        references = next(n for n, page in enumerate(pages) if "References" in page.extract_text())
+        assert references < 12 and pypdf.PdfReader(checkout.path / "paper" / "supplement.pdf").pages
     assert not checkout.records()
     for name in studies:
         recorded, rebuilt = (checkout.path / "results" / where / name for where in ("recorded", "rebuilt"))

@@ -54,19 +54,9 @@ def promote(results: Path, recorded: Path) -> str:
         shutil.copyfile(results / name, new / name)
     text = json.dumps({**environment, "commit": commit}, indent=1) + "\n"
     (new / "environment.json").write_text(text, encoding="utf-8")
-    if "study" not in study:  # One with a name is told in the paper of the default one.
-        _copy_shown(results, new)
     shutil.rmtree(recorded, ignore_errors=True)
     new.replace(recorded)
     return commit
-
-
-def _copy_shown(results: Path, recorded: Path) -> None:
-    """Copy what a reader opens; a machine that only measures (no pandoc, no typst) has none of it."""
-    if (results / "figures").is_dir():
-        shutil.copytree(results / "figures", recorded / "figures")
-    if (results / "paper.pdf").is_file():
-        shutil.copyfile(results / "paper.pdf", recorded / "paper.pdf")
 
 
 def _require_whole(results: Path, study: dict, environment: dict) -> None:

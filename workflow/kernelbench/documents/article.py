@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelbench.claims import HOLDS
+from kernelbench.documents import markdown
 from kernelbench.documents.studies import NoData
 from kernelbench.errors import InputError
 
@@ -65,7 +66,9 @@ def _fill(line: str, number: int, name: str, functions: dict[str, Callable[..., 
             return _call(found[1].strip(), functions)
         except NoData as error:
             marks.append(Mark(number, str(error)))
-            return f"**[⚠ {len(marks)}]**"
+            mark = f"**[⚠ {len(marks)}]**"
+            # What has a line of its own is a table, and its caption needs one.
+            return markdown.table([mark], [], "l") if found[0] == line.strip() else mark
         except InputError as error:
             raise InputError(f"{name}: line {number}: {error}") from None
 
