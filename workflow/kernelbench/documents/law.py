@@ -169,18 +169,20 @@ def _line(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def accuracy(rows: list[Prediction]) -> dict:
-    """Return how well these predictions fit: {rows, decided, right, error, worst}.
+    """Return how well these predictions fit: {rows, decided, right, error, host, worst}.
 
-    error: the median of how far predicted and measured speedup are apart, as a share; worst: the Prediction that is
-    farthest off.
+    error: the median of how far predicted and measured speedup are apart, as a share; host: the same of the host times;
+    worst: the Prediction that is farthest off.
     """
     apart = [abs(np.log(row.predicted / row.measured)) for row in rows]
+    host = [abs(np.log(row.host_predicted / row.host)) for row in rows]
     judged = [row.right for row in rows if row.right is not None]
     return {
         "rows": len(rows),
         "decided": len(judged),
         "right": sum(judged),
         "error": float(np.expm1(np.median(apart))),
+        "host": float(np.expm1(np.median(host))),
         "worst": rows[int(np.argmax(apart))],
     }
 

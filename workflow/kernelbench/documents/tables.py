@@ -85,16 +85,16 @@ def _law(studies: Studies, _: dict) -> str:
         "Study",
         *(f"{titles[mode]}, {metric}" for mode, metric in pairs),
         "By device time alone",
-        "Worst prediction",
+        "Host time",
+        "Missed",
     ]
     rows = []
     for document in studies.documents:
         own = [row for row in studies.predictions if row.study == document["study"]["machine"] and not row.fitted]
         if own:
-            rows.append(
-                [topic(document["study"]), *(_accuracy(own, *pair) for pair in pairs), _alone(own), _missed(own)]
-            )
-    return _or_none(header, rows, "lrrrrrl")
+            judged = [*(_accuracy(own, *pair) for pair in pairs), _alone(own), _host(own)]
+            rows.append([topic(document["study"]), *judged, _missed(own)])
+    return _or_none(header, rows, "lrrrrrrl")
 
 
 def _accuracy(rows: list[law.Prediction], mode: str, metric: str) -> str:
@@ -108,6 +108,12 @@ def _accuracy(rows: list[law.Prediction], mode: str, metric: str) -> str:
 def _alone(rows: list[law.Prediction]) -> str:
     decided = [row for row in rows if row.right is not None]
     return f"{sum((row.by_device > 1) == (row.verdict == 'faster') for row in decided)} of {len(decided)}"
+
+
+def _host(rows: list[law.Prediction]) -> str:
+    """How far the host times of compiled calls are off; a call has the same by either metric."""
+    own = law.select(rows, law.COMPILED, law.PREDICTED[0])
+    return words.percent(law.accuracy(own)["host"]) if own else BLANK
 
 
 def _missed(rows: list[law.Prediction]) -> str:

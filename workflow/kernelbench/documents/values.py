@@ -174,13 +174,22 @@ class Values:
             raise NoData(f"no study fits the law of {mode}")
         return words.value(getattr(laws[mode], name))
 
-    def predicted(self, name: str, *metrics: str) -> str:
-        """Return of all predictions that were not fitted how many there are, are decided or right, or their error."""
-        rows = [row for row in self.studies.predictions if not row.fitted and (not metrics or row.metric in metrics)]
+    def predicted(self, name: str, study: str = "", mode: str = "") -> str:
+        """Return of the predictions that were not fitted how many there are, are decided or right, or their error.
+
+        study, mode: of one study or mode alone; name: a key of law.accuracy.
+        """
+        label = self.studies.of(study)["study"]["machine"] if study else ""
+        rows = [
+            row
+            for row in self.studies.predictions
+            if not row.fitted and label in ("", row.study) and mode in ("", row.mode)
+        ]
         if not rows:
             raise NoData("no study but the fitted one has what the law predicts")
+        require_known("predicted", name, ("rows", "decided", "right", "error", "host"))
         found = law.accuracy(rows)[name]
-        return words.percent(found) if name == "error" else words.number(found)
+        return words.percent(found) if name in ("error", "host") else words.number(found)
 
     def _mode(self, mode: str) -> str:
         require_known("mode", mode, self.names["mode"])

@@ -38,9 +38,9 @@ def _decimals(number: float) -> int:
 
 
 def percent(share: float) -> str:
-    """Return a share as text with at most two significant digits below 100 %, whole above: 0.0123 is 1.2 %."""
-    digits = f"{share * 100:.2g}" if share < 0.995 else f"{share * 100:.0f}"
-    return f"{float(digits):.10g}{NBSP}%"
+    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %."""
+    digits = f"{share * 100:#.2g}" if 0 < share < 0.0995 else f"{share * 100:.0f}"
+    return f"{digits}{NBSP}%"
 
 
 def factor(speedup: float) -> str:
