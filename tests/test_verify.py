@@ -18,6 +18,7 @@ from scale import template
 
 from kernelbench import claims, machine, verify
 from kernelbench.again import findings
+from kernelbench.documents.studies import Studies
 from kernelbench.errors import InputError
 from kernelbench.jobs import FLOOR
 from kernelbench.jobs import read as read_jobs
@@ -203,6 +204,14 @@ def test_a_wrong_verify_is_refused_in_one_line(change, line):
 def test_an_unknown_claim_is_refused():
     with pytest.raises(InputError, match=re.escape("verify.claim: softmax-narow is not known (did you mean softmax-")):
         verify.named(CLAIMS, "softmax-narow")
+
+
+@pytest.mark.parametrize("claim", ["law-latency", "guards", "first-repeats"])
+def test_a_claim_about_a_whole_study_is_refused(claim):
+    with pytest.raises(InputError, match=f"verify.claim: {claim} is about a whole study"):
+        verify.named(CLAIMS, claim)
+    commands = {row["id"]: row["command"] for row in claims.judged(CLAIMS, Studies([]))}
+    assert commands[claim] == "snakemake reproduce" and "claim: softmax-narrow" in commands["softmax-narrow"]
 
 
 def test_what_is_verified_is_no_part_of_the_study():

@@ -87,6 +87,11 @@ def topics(rule: dict) -> list[str]:
     return values(rule.get("study", OPS))
 
 
+def is_about_cells(rule: dict) -> bool:
+    """Return whether a rule selects rows of single cells, which can be measured again by themselves."""
+    return KEYS[rule.get("table", "speedups")][0] == "op"
+
+
 def selected(rule: dict, study: dict) -> list[tuple]:
     """Return what tells apart the rows that a rule is about in a study, its mapping, in the order of the table's KEYS.
 
@@ -94,7 +99,7 @@ def selected(rule: dict, study: dict) -> list[tuple]:
     """
     keys = KEYS[rule.get("table", "speedups")]
     given = {"baseline": "eager", **rule}
-    cells = list(_cells(rule, study)) if keys[0] == "op" else [()]
+    cells = list(_cells(rule, study)) if is_about_cells(rule) else [()]
     others = [values(given[key]) for key in keys if key not in CELL]
     return [(*cell, *rest) for cell in cells for rest in product(*others)]
 
@@ -206,7 +211,9 @@ def judged(claims: list[dict], studies: Studies) -> list[dict]:
             **claim,
             **asdict(_judge(claim["rule"], studies)),
             "study": ", ".join(topics(claim["rule"])),
-            "command": f"snakemake verify --config 'verify={{claim: {claim['id']}}}'",
+            "command": f"snakemake verify --config 'verify={{claim: {claim['id']}}}'"
+            if is_about_cells(claim["rule"])
+            else "snakemake reproduce",
         }
         for claim in claims
     ]

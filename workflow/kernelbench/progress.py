@@ -265,9 +265,9 @@ class LogHandler(LogHandlerBase):
             self.exit = f" with exit status {found[1]}"  # Said just before the error of the job.
 
     def begin(self, run: Run, now: float) -> None:
-        """Start to tell of a run. A plan is its own output, and so is a verification, with a run inside."""
+        """Start to tell of a run. A plan is its own output, and so are runs that start a run of their own."""
         self.tally = Tally(run.kinds, now)
-        self.tells = self.tells and run.kinds not in (["plan"], ["verify"])
+        self.tells = self.tells and run.kinds not in (["plan"], ["verify"], ["reproduce"])
         if run.log:
             run.log.parent.mkdir(parents=True, exist_ok=True)
             self.file = run.log.open("a", encoding="utf-8", buffering=1)

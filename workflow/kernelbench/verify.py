@@ -17,7 +17,7 @@ import yaml
 from rich.table import Table
 
 from kernelbench import machine, statistics
-from kernelbench.claims import FAILS, OPEN, Outcome, evaluate, selected, topics
+from kernelbench.claims import FAILS, OPEN, Outcome, evaluate, is_about_cells, selected, topics
 from kernelbench.documents.studies import topic
 from kernelbench.errors import InputError
 from kernelbench.jobs import CELL
@@ -242,9 +242,15 @@ def _whole(study: dict, again: dict) -> list[dict]:
 
 
 def named(claims: list[dict], name: str) -> dict:
-    """Return the claim `name`; raise InputError where there is none."""
+    """Return the claim `name`; raise InputError where there is none, or none about cells."""
     found = {claim["id"]: claim for claim in claims}
     require_known("config: verify.claim", name, found)
+    if not is_about_cells(found[name]["rule"]):
+        raise InputError(
+            f"config: verify.claim: {name} is about a whole study, not about cells of it; allowed: "
+            f"{', '.join(claim['id'] for claim in claims if is_about_cells(claim['rule']))}; or measure every study "
+            "again: snakemake reproduce"
+        )
     return found[name]
 
 
