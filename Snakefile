@@ -1,4 +1,4 @@
-"""KernelBench: is torch.compile a free speedup? The workflow that is also the paper.
+"""KernelBench: does torch.compile pay? The workflow that is also the paper.
 
 snakemake plan                          how many jobs are left, how long they take, how much disk; measures nothing
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and report

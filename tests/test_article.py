@@ -15,6 +15,7 @@ from kernelbench.documents import article, law, tables
 from kernelbench.documents.studies import Studies, topic
 from kernelbench.documents.values import FACTS, Values
 from kernelbench.errors import InputError
+from kernelbench.study import Study
 
 ROOT = Path(__file__).parents[1]
 PAPER = ROOT / "paper"
@@ -275,6 +276,37 @@ def test_a_launch_more_in_eager_code_is_no_part_of_the_law():
     for row in document["compilation"]:
         row["busy"] = 7.0
     assert {call.device for call in law.calls(document).values()} == {7.0}
+
+
+# The README, whose answer is the article's
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_each_figure_of_the_readmes_answer_is_one_of_the_article(known, studies):
+    """Or one of them rounded: the article's tables have more digits."""
+    text, _ = rendered(known, studies)
+    answer = README.split("## The answer")[1].split("\n## ")[0]
+    figures = re.findall(r"[\d.,]*\d–[\d.,]*\d|\d+\.\d+", answer)
+    assert len(figures) > 30
+    known_figures = set(re.findall(r"[\d.,]*\d(?:–[\d.,]*\d)?", text))
+    known_figures |= {f"{float(figure):.2f}" for figure in known_figures if re.fullmatch(r"\d+\.\d{3}", figure)}
+    assert [figure for figure in figures if figure not in known_figures] == []
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    assert len(README.splitlines()) <= 150
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith(("http", "#"))]
+    assert links and [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readmes_models_can_be_measured():
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    added = yaml.safe_load(re.search(r"```yaml\n(.*?)```", README, re.DOTALL)[1])
+    config.update({key: config[key] | added[key] for key in added}, machine="h200")
+    cells = Study(config, here=False).cells()
+    assert {cell.op for cell in cells} >= set(added["ops"])
 
 
 # A build from end to end

@@ -1,6 +1,6 @@
-"""KernelBench: is torch.compile a free speedup?
+"""KernelBench: does torch.compile pay?
 
 The stages of the study as importable functions, in the order in which data flows through them:
 `study` (the config), `harness` (one measurement), `collect`, `statistics`, `jobs` and `summarize` (the tables),
-`figures`, `numbers` and `paper`; `promote` files a measured study as a recorded one.
+`claims`, `figures` and `documents`; `promote` files a measured study as a recorded one.
 """
