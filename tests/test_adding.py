@@ -1,4 +1,4 @@
-"""What docs/extending.md says of adding an operation and a mode, done as it says it: ten lines each, and it is measured."""
+"""An operation and a mode added as docs/extending.md says: ten lines each, and they are measured."""
 
 import re
 
