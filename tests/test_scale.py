@@ -70,9 +70,9 @@ def test_snakemake_keeps_no_timer_for_each_job_that_has_ended(ran):
     assert [work.threads < 20 for work in ran] == [True, True]
 
 
-def test_a_study_is_measured_in_slices_as_the_readme_says(small):
+def test_a_study_is_measured_in_slices_as_the_page_says(small):
     line = "python workflow/scripts/list_records.py | xargs -n 1000 snakemake"
-    assert line in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert line in (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     shutil.rmtree(small.path / RESULTS, ignore_errors=True)
     subprocess.run(line.replace("1000", "80"), shell=True, cwd=small.path, env=small.variables, check=True)
     assert in_order(small) == small.study.records()
