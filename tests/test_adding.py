@@ -1,4 +1,4 @@
-"""An operation and a mode added as docs/extending.md says: ten lines each, and they are measured."""
+"""An operation and a mode are added as docs/extending.md says: ten lines each, and they are measured."""
 
 import re
 
@@ -7,13 +7,13 @@ import pytest
 import yaml
 from checkout import ROOT, TINY, Checkout
 
-EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 ADDED = r"`(workflow/kernelbench/harness/(?:workloads|runners)/\w+\.py)`.*?```python\n(.*?)```\n+```yaml\n(.*?)```"
 
 
 @pytest.mark.slow
 def test_an_operation_and_a_mode_of_ten_lines_each_are_measured(tmp_path):
-    found = re.findall(ADDED, EXTENDING, re.DOTALL)
+    found = re.findall(ADDED, PAGE, re.DOTALL)
     assert [path.split("/")[-2] for path, _, _ in found] == ["workloads", "runners"]
     checkout = Checkout(tmp_path)
     config = {**TINY, "repeats": 1}

@@ -70,7 +70,7 @@ def test_snakemake_keeps_no_timer_for_each_job_that_has_ended(ran):
     assert [work.threads < 20 for work in ran] == [True, True]
 
 
-def test_a_study_is_measured_in_slices_as_the_page_on_scaling_says(small):
+def test_a_study_is_measured_in_slices_as_the_page_says(small):
     line = "python workflow/scripts/list_records.py | xargs -n 1000 snakemake"
     assert line in (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     shutil.rmtree(small.path / RESULTS, ignore_errors=True)
