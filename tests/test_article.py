@@ -1,6 +1,7 @@
 """The article: free of logic and of literal results, complete, and a draft wherever its data say otherwise."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -36,7 +37,8 @@ def studies() -> Studies:
 
 def functions(studies: Studies) -> dict:
     """Return what an address may call."""
-    table = {"table": lambda which: tables.table(which, studies, EARLIER), "figure": lambda name: f"/{name}.svg"}
+    table = {"table": partial(tables.table, studies=studies, earlier=EARLIER)}
+    table |= {"figure": partial(article.figure, folder=Path("figures"))}
     return Values(studies, CONSTANTS, EARLIER).functions() | table
 
 
@@ -188,9 +190,15 @@ def test_values_are_those_of_the_tables(known):
         ("speedup('ops', 'sofmax 1024', 'compile')", "sofmax is not known (did you mean softmax?)"),
         ("speedup('ops', 'softmax', 'compile')", "softmax: is no cell"),
         ("speedups('ops', 'softmax 1024', 'compile')", "speedups is not known"),
-        ("speedup('ops')", "missing 2 required positional arguments"),
         ("speedup('ops', 'softmax ' + size, 'compile')", "is no address"),
         ("1 if True else 2", "is no address"),
+        ("speedup('ops', 'softmax 1024', 'compile', 'latancy')", "latancy is not known (did you mean latency?)"),
+        ("speedup('opps', 'softmax 1024', 'compile')", "opps is not known (did you mean ops?)"),
+        ("speedup('ops')", "missing a required argument"),
+        ("span('ops', '', 'compile')", "op:  is not known"),
+        ("table('nothing')", "nothing is not known"),
+        ("figure('nothing')", "nothing is not known"),
+        ("published('softmax', 'nothing')", "nothing is not known"),
         ("constant('nothing')", "nothing is not known"),
         ("setting('ops', 'sampling.sample')", "sampling.sample is not in the study of ops"),
         ("claim('nothing')", "claim nothing is not known"),
@@ -210,7 +218,7 @@ def test_an_address_that_nothing_could_have_is_refused_with_its_line(address, wh
         "speedup('ops', 'softmax 1024', 'onnx')",
         "payback('training', 'gpt_training 1', 'eager')",
         "gpus('start', 'do_bench', 'apart')",
-        "time('nothing', 'softmax 1024', 'eager')",
+        "time('cpu-training', 'softmax 1024', 'eager')",
     ],
 )
 def test_what_no_study_has_is_marked(address, known, studies):

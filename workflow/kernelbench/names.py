@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import yaml
 
+from kernelbench.documents.studies import OPS
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import RECORDED
 from kernelbench.words import ALL, DERIVED, MEASURED
@@ -16,7 +17,9 @@ def known(*studies: Mapping) -> dict[str, list[str]]:
     found += [preset for study in found for preset in study.get("presets", {}).values()]
     ops = [(op, entry) for study in found for op, entry in study.get("ops", {}).items()]
     modes = [mode for study in found for mode in study.get("modes", {})]
+    topics = [OPS, *(study["study"] for study in found if "study" in study)]
     names = {
+        "study": [*topics, *(f"cpu-{name}" for name in topics)],
         "op": [op for op, _ in ops],
         "dtype": [dtype for entry in (*found, *(entry for _, entry in ops)) for dtype in entry.get("dtypes", ())],
         "size": [*(str(size) for _, entry in ops for size in entry.get("sizes", ())), ALL],

@@ -38,8 +38,7 @@ def main() -> None:
     constants = yaml.safe_load(arguments.constants.read_text(encoding="utf-8"))
     functions = Values(studies, constants, earlier).functions() | {
         "table": partial(tables.table, studies=studies, earlier=earlier),
-        # typst takes a path from the top of the checkout when it starts with a slash.
-        "figure": lambda name: f"/{arguments.figures.as_posix()}/{name}.svg",
+        "figure": partial(article.figure, folder=arguments.figures),
     }
     text = arguments.text.read_text(encoding="utf-8")
     rendered, marks = article.render(text, arguments.text.name, functions, judged)

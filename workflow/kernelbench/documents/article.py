@@ -9,11 +9,15 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
 
 from kernelbench.claims import HOLDS
 from kernelbench.documents import markdown
 from kernelbench.documents.studies import NoData
 from kernelbench.errors import InputError
+from kernelbench.figures.article import ARTICLE
+from kernelbench.study import require_known
 
 ADDRESS = re.compile(r"\{\{(.*?)\}\}")
 
@@ -87,9 +91,16 @@ def _call(address: str, functions: dict[str, Callable[..., str]]) -> str:
     except KeyError as error:
         raise InputError(f"{address}: {error.args[0]} is not known; allowed: {', '.join(functions)}") from None
     try:
-        return function(*positional, **named)
+        signature(function).bind(*positional, **named)
     except TypeError as error:
         raise InputError(f"{address}: {error}") from None
+    return function(*positional, **named)
+
+
+def figure(name: str, folder: Path) -> str:
+    """Return the path of a figure from the top of the checkout, for which typst wants a slash in front."""
+    require_known("figure", name, ARTICLE)
+    return f"/{folder.as_posix()}/{name}.svg"
 
 
 def head(marks: list[Mark], defects: list[str]) -> str:

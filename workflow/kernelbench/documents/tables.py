@@ -5,7 +5,7 @@ from collections.abc import Callable
 from kernelbench.documents import law, markdown, words
 from kernelbench.documents.names import name
 from kernelbench.documents.studies import CELL, OPS, NoData, Studies, order, topic
-from kernelbench.study import CONTROL
+from kernelbench.study import CONTROL, require_known
 
 # How a verdict looks beside a number.
 SIGNS = {"faster": "↑", "slower": "↓", "equivalent": "=", "inconclusive": "?"}
@@ -13,7 +13,8 @@ BLANK = "–"
 
 
 def table(which: str, studies: Studies, earlier: dict) -> str:
-    """Return a table by its name; raise NoData where no study has anything of it."""
+    """Return a table by its name; raise NoData where no study has anything of it, InputError for an unknown name."""
+    require_known("table", which, TABLES)
     return TABLES[which](studies, earlier)
 
 

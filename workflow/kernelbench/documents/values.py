@@ -6,6 +6,8 @@ where no study has what the address names, InputError where nothing could have i
 """
 
 from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 
 from kernelbench.documents import law, words
 from kernelbench.documents.studies import CELL, NoData, Studies
@@ -13,7 +15,8 @@ from kernelbench.errors import InputError
 from kernelbench.names import known
 from kernelbench.study import require_known
 
-MS = 1000.0
+# The parameters whose arguments are names, by the kind of the name.
+NAMED = {"study": "study", "mode": "mode", "over": "mode", "metric": "metric"}
 
 
 class Values:
@@ -26,13 +29,25 @@ class Values:
         self.names = known(*(document["study"] for document in studies.documents))
 
     def functions(self) -> dict[str, Callable[..., str]]:
-        """Return by name what an address may call."""
+        """Return by name what an address may call; each raises InputError for a name that no study could have."""
         names = (
             "speedup", "ratio", "span", "count", "total", "time", "times", "payback", "paybacks", "launches",
             "setting", "fact", "control", "constant", "law", "predicted", "gpus", "first",
             "published", "arm", "busy", "toll", "alone", "size",
         )  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+        return {name: self._checked(getattr(self, name)) for name in names}
+
+    def _checked(self, function: Callable[..., str]) -> Callable[..., str]:
+        """Return the function with its arguments checked by the names of its parameters."""
+
+        @wraps(function)
+        def call(*positional, **named) -> str:
+            for parameter, name in signature(function).bind(*positional, **named).arguments.items():
+                if parameter in NAMED:
+                    require_known(parameter, name, self.names[NAMED[parameter]])
+            return function(*positional, **named)
+
+        return call
 
     def speedup(self, study: str, cell: str, mode: str, metric: str = "latency", over: str = "eager") -> str:
         """Return a speedup with its interval: 1.28 [1.26, 1.30]."""
@@ -60,12 +75,12 @@ class Values:
 
     def time(self, study: str, cell: str, mode: str, metric: str = "latency") -> str:
         """Return what a call takes, or the first call, with its unit: 18.2 µs."""
-        row = self.studies.row(study, "summary", **self._cell(study, cell), mode=self._mode(mode), metric=metric)
+        row = self.studies.row(study, "summary", **self._cell(study, cell), mode=mode, metric=metric)
         return words.with_unit(self._measured(row, "estimate"), row["unit"])
 
     def times(self, study: str, only: str, mode: str, metric: str = "latency") -> str:
         """Return the least and the greatest time over these cells with its unit: 18.2–403 µs."""
-        rows = self._selected(study, only, "summary", mode=self._mode(mode), metric=metric)
+        rows = self._selected(study, only, "summary", mode=mode, metric=metric)
         found = [row["estimate"] for row in rows if row["estimate"] is not None]
         if not found:
             raise NoData(f"no {metric} of {mode} for {only} in the study of {study}")
@@ -73,12 +88,12 @@ class Values:
 
     def payback(self, study: str, cell: str, mode: str, metric: str = "latency") -> str:
         """Return after how many calls compiling has paid for itself: 2,885; or never, or undecided."""
-        row = self.studies.row(study, "payback", **self._cell(study, cell), mode=self._mode(mode), metric=metric)
+        row = self.studies.row(study, "payback", **self._cell(study, cell), mode=mode, metric=metric)
         return words.calls(row)
 
     def paybacks(self, study: str, only: str, mode: str, metric: str = "latency") -> str:
         """Return the least and the greatest number of calls after which compiling has paid, where it does."""
-        rows = self._selected(study, only, "payback", mode=self._mode(mode), metric=metric)
+        rows = self._selected(study, only, "payback", mode=mode, metric=metric)
         found = [row["calls"] for row in rows if row["kind"] == "after"]
         if not found:
             raise NoData(f"{mode} is paid back for none of {only} in the study of {study}")
@@ -86,7 +101,7 @@ class Values:
 
     def launches(self, study: str, cell: str, mode: str) -> str:
         """Return how many kernels a call launches."""
-        row = self.studies.row(study, "compilation", **self._cell(study, cell), mode=self._mode(mode))
+        row = self.studies.row(study, "compilation", **self._cell(study, cell), mode=mode)
         return words.number(self._measured(row, "launched"))
 
     def setting(self, study: str, path: str) -> str:
@@ -136,6 +151,7 @@ class Values:
     def published(self, op: str, name: str) -> str:
         """Return what the earlier study published about an op: its `mean`, `low` or `high` speedup."""
         require_known("published", op, self.earlier["ops"])
+        require_known("published", name, ("mean", "low", "high"))
         return words.factor(self.earlier["ops"][op][name])
 
     def arm(self, study: str, mode: str, over: str, metric: str) -> str:
@@ -145,7 +161,7 @@ class Values:
     def busy(self, study: str, cell: str, mode: str) -> str:
         """Return the device's time of a call in the law, with its unit."""
         calls = law.calls(self.studies.of(study))
-        key = (*self._cell(study, cell).values(), self._mode(mode))
+        key = (*self._cell(study, cell).values(), mode)
         if key not in calls:
             raise NoData(f"the study of {study} has no device time of {cell} in {mode}")
         return words.with_unit(calls[key].device, "µs")
@@ -191,17 +207,13 @@ class Values:
         found = law.accuracy(rows)[name]
         return words.percent(found) if name in ("error", "host") else words.number(found)
 
-    def _mode(self, mode: str) -> str:
-        require_known("mode", mode, self.names["mode"])
-        return mode
-
     def _cell(self, study: str, cell: str) -> dict:
         require_known("op", cell.split()[0], self.names["op"])
         return dict(zip(CELL, self.studies.cell(study, cell), strict=True))
 
     def _speedup(self, study: str, cell: str, mode: str, metric: str, over: str) -> dict:
         at = self._cell(study, cell)
-        row = self.studies.row(study, "speedups", **at, mode=self._mode(mode), baseline=self._mode(over), metric=metric)
+        row = self.studies.row(study, "speedups", **at, mode=mode, baseline=over, metric=metric)
         self._measured(row, "speedup")
         return row
 
@@ -211,7 +223,7 @@ class Values:
         return row[column]
 
     def _rows(self, study: str, only: str, mode: str, metric: str, over: str) -> list[dict]:
-        given = {"mode": self._mode(mode), "baseline": self._mode(over), "metric": metric}
+        given = {"mode": mode, "baseline": over, "metric": metric}
         rows = [row for row in self._selected(study, only, "speedups", **given) if row["speedup"] is not None]
         if not rows:
             raise NoData(f"no speedup of {mode} over {over} by {metric} for {only} in the study of {study}")
@@ -228,7 +240,7 @@ class Values:
             return []
         found = []
         for part in self.constants["groups"].get(only, only).split(","):
-            op, *size = part.split()
+            op, *size = part.split() or [""]
             require_known("op", op, self.names["op"])
             found.append((op, size[0] if size else None))
         return found
@@ -253,6 +265,5 @@ FACTS: dict[str, Callable[[dict], str]] = {
     "torch": lambda document: document["environment"]["software"]["torch"].split("+")[0],
     "triton": lambda document: document["environment"]["software"]["triton"],
     "cuda": lambda document: document["environment"]["software"]["cuda"],
-    "driver": lambda document: document["environment"]["gpu"]["driver"],
     "cpu": lambda document: document["environment"]["host"]["cpu"],
 }
