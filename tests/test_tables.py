@@ -535,7 +535,7 @@ def test_restore_refuses_what_is_no_study_and_what_would_be_lost(study, tmp_path
     (results / "jobs.parquet").unlink()
     with pytest.raises(InputError, match=r"jobs\.parquet missing; allowed: results/recorded/<name>"):
         restore.restore(results, tmp_path)
-    with pytest.raises(InputError, match=r"study\.yaml, samples\.parquet, jobs\.parquet missing"):
+    with pytest.raises(InputError, match="none: no such directory"):
         restore.restore(tmp_path / "none", tmp_path)
 
 

@@ -29,6 +29,8 @@ def restore(recorded: Path, results: Path) -> tuple[Path, int]:
     Raises InputError where a file of the study is missing, a record would not follow the schema of today, or records
     are there already: they may be of the same jobs, measured again.
     """
+    if not recorded.is_dir():
+        raise InputError(f"{recorded}: no such directory; allowed: results/recorded/<name>")
     missing = [name for name in FILES if not (recorded / name).is_file()]
     if missing:
         raise InputError(f"{recorded}: {', '.join(missing)} missing; allowed: results/recorded/<name>")

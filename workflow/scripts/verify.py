@@ -26,7 +26,7 @@ def main() -> None:
     start.end_with_run()
     wanted = arguments.verify
     if wanted is None:
-        raise InputError("config: verify is missing; allowed: a mapping of study, minutes, repeats and seed")
+        raise InputError("config: verify is missing; leave out --configfile, or copy the key from config.yaml")
     known, rule, name = claims.load(arguments.claims), None, wanted["study"]
     if "claim" in wanted:
         known = [named(known, wanted["claim"])]
