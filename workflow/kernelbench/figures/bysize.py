@@ -34,7 +34,7 @@ def draw_sizes(studies: Studies):
     """Return the speedup of compiled over eager code against the size, by three timers: a panel per op."""
     where = {"mode": "compile", "baseline": "eager"}
     panels = {
-        (which, op): _find_curves(studies, which, "speedups", "speedup", metric=list(TIMERS), op=op, **where)
+        (which, op): _find_rows(studies, which, "speedups", "speedup", metric=list(TIMERS), op=op, **where)
         for which, op in SIZED
     }
     panels = {at: rows for at, rows in panels.items() if rows}
@@ -61,7 +61,7 @@ def draw_limits(studies: Studies):
 
     A library that was measured at a single size has no curve.
     """
-    panels = {op: _find_curves(studies, "kernels", "summary", "estimate", metric="roofline", op=op) for op in LIMITED}
+    panels = {op: _find_rows(studies, "kernels", "summary", "estimate", metric="roofline", op=op) for op in LIMITED}
     panels = {op: rows for op, rows in panels.items() if rows}
     if not panels:
         return parts.blank(WIDE, "no study of kernels")
@@ -82,10 +82,14 @@ def draw_limits(studies: Studies):
     return figure
 
 
-def _find_curves(studies: Studies, which: str, table: str, value: str, **where) -> list[dict]:
-    """Return the rows of a table that have a value, ascending by size; none where no study is about it."""
+def _find_rows(studies: Studies, which: str, table: str, value: str, **where) -> list[dict]:
+    """Return the rows of a table that have a value, ascending by size; none where no study is about it.
+
+    Only of the first of several dtypes, and of sizes that have a place on an axis.
+    """
     rows = studies.rows(which, table, **where) if which in studies else []
-    return sorted((row for row in rows if row[value] is not None), key=lambda row: int(row["size"]))
+    rows = [row for row in rows if row[value] is not None and row["size"].isdigit()]
+    return sorted((row for row in rows if row["dtype"] == rows[0]["dtype"]), key=lambda row: int(row["size"]))
 
 
 def _draw_curve(axis, rows: list[dict], value: str, scale: float, style: dict) -> list[float]:

@@ -1,6 +1,7 @@
 """Figures of calls: what the host and the device do in one, and what the law makes of that."""
 
 from collections import Counter
+from itertools import product
 
 from kernelbench.documents import law
 from kernelbench.documents.names import name
@@ -46,11 +47,13 @@ def draw_predictions(studies: Studies):
 
 
 def _draw_points(axis, rows: list[law.Prediction]) -> None:
-    for row in rows:
-        style = {**look(row.mode), "markersize": 2.8, "mew": 0.5, "linestyle": "none", "alpha": 0.8}
-        face = "white" if row.fitted else style["color"]
-        number = (row.measured, row.ci_low or row.measured, row.ci_high or row.measured)
-        parts.bars(axis, [row.predicted], [row.measured], [number], "y", markerfacecolor=face, **style)
+    for mode, fitted in product(law.MODES, (True, False)):
+        own = [row for row in rows if (row.mode, row.fitted) == (mode, fitted)]
+        style = {**look(mode), "markersize": 2.8, "mew": 0.5, "linestyle": "none", "alpha": 0.8}
+        numbers = [(row.measured, row.ci_low or row.measured, row.ci_high or row.measured) for row in own]
+        face = "white" if fitted else style["color"]
+        x, y = [row.predicted for row in own], [row.measured for row in own]
+        parts.bars(axis, x, y, numbers, "y", markerfacecolor=face, **style)
 
 
 def _name_misses(axis, rows: list[law.Prediction], studies: Studies) -> None:
@@ -100,12 +103,11 @@ def draw_host_times(studies: Studies):
         return parts.blank(NARROW, "no study has host times and launches")
     figure, axes = parts.grid(NARROW, 2.95, 1, 1)
     axis = axes[0, 0]
-    for op, mode, call in calls:
-        trains = "training" in op
+    for mode, trains in product(CALLED, (False, True)):
+        own = [call for op, other, call in calls if (other, "training" in op) == (mode, trains)]
         style = {**look(mode), "markersize": 3.6 if trains else 3.1, "mew": 0.6 if trains else 0.25}
-        edge = style["color"] if trains else "white"
-        face = "white" if trains else style["color"]
-        axis.plot([call.launches], [call.host], linestyle="none", mfc=face, **{**style, "markeredgecolor": edge})
+        style |= {"mfc": "white", "mec": style["color"]} if trains else {"mec": "white"}
+        axis.plot([call.launches for call in own], [call.host for call in own], linestyle="none", **style)
     launches = [call.launches for *_, call in calls]
     lines = _draw_laws(axis, studies.laws, max(launches))
     parts.log_axis([axis], "x", launches)
