@@ -43,14 +43,13 @@ def draw_sizes(studies: Studies):
     # An octave is about as wide in all panels.
     ratios = [6 + log2(int(rows[-1]["size"]) / int(rows[0]["size"])) for rows in panels.values()]
     figure, axes = parts.grid(WIDE, 2.05, 1, len(panels), sharey=True, width_ratios=ratios)
-    ends = [1.0]
+    ends = []
     for axis, ((_, op), rows) in zip(axes[0], panels.items(), strict=True):
-        axis.axhline(1, color="black", linewidth=0.5, zorder=0)
         curves = {timer: [row for row in rows if row["metric"] == timer] for timer in TIMERS}
         for timer, own in curves.items():
             ends += _draw_curve(axis, own, "speedup", 1, _style_timer(timer))
         _label_sizes(axis, op, rows)
-    parts.log_axis(axes.flat, "y", ends)
+    parts.ratio_axis(axes.flat, "y", ends)
     axes[0, 0].set_ylabel("compile: speedup over eager")
     parts.legend(figure, [parts.key(label, **_style_timer(timer)) for timer, (label, _) in TIMERS.items()], len(TIMERS))
     return figure
@@ -68,7 +67,7 @@ def draw_limits(studies: Studies):
     figure, axes = parts.grid(WIDE, 2.05, 1, len(panels), sharey=True)
     drawn, top = set(), 100.0
     for axis, (op, rows) in zip(axes[0], panels.items(), strict=True):
-        axis.axhline(100, color=GREY, linewidth=0.6, linestyle=(0, (4, 2)), zorder=0)
+        axis.axhline(100, color=GREY, linewidth=0.6, linestyle=(0, (4, 2)), zorder=0.9)
         curves = {mode: [row for row in rows if row["mode"] == mode] for mode in KERNELS}
         for mode, own in curves.items():
             if len(own) > 1 or mode not in LIBRARIES:
@@ -108,5 +107,4 @@ def _label_sizes(axis, op: str, rows: list[dict]) -> None:
     parts.size_axis(axis, [str(size) for size in sorted({int(row["size"]) for row in rows})])
     axis.set_title(name(op), fontweight="bold", fontsize=7.5)
     axis.set_xlabel("edge" if "matmul" in op else "tokens" if "attention" in op else "columns")
-    axis.grid(axis="y", color="0.9", linewidth=0.4)
-    axis.set_axisbelow(True)
+    parts.rule(axis, "y")

@@ -1,23 +1,24 @@
 """Figures of calls: what the host and the device do in one, and what the law makes of that."""
 
 from collections import Counter
-from itertools import product
 
 from kernelbench.documents import law
 from kernelbench.documents.names import name
-from kernelbench.documents.studies import CELL, Studies, topic
+from kernelbench.documents.studies import Studies, topic
 from kernelbench.figures import parts
-from kernelbench.figures.cells import MODES, QUEUED, WAITED, find, interval, locate, mode_keys, name_cell
+from kernelbench.figures.cells import ARCHITECTURES, MODES, QUEUED, WAITED, find, interval, locate, mode_keys
 from kernelbench.figures.style import GREY, NARROW, WIDE, look
 
 TITLES = {WAITED: "waited for: latency", QUEUED: "queued: throughput"}
 CALLED = [mode for mode in MODES if mode != "triton"]
 # What is split into host and device: single operations, models at small batches, and one at a large batch.
-SPLIT = (("ops", "softmax 1024"), ("ops", "layer_norm 1024"), ("architectures", "resnet50 1"),
-         ("architectures", "llama_1b_decode 1x1024"), ("architectures", "resnet50 64"))  # fmt: skip
+SPLIT = (
+    ("ops", "softmax 1024, layer_norm 1024"),
+    (ARCHITECTURES, "resnet50 1, llama_1b_decode 1x1024, resnet50 64"),
+)
 DEVICE = {"edgecolor": "white", "linewidth": 0, "hatch": "/////", "alpha": 0.5}
-# How many misses a corner of a panel has room to name.
-NAMED = 10
+# How many misses there is room to name on one side of the diagonal.
+NAMED = 8
 
 
 def draw_predictions(studies: Studies):
@@ -27,13 +28,11 @@ def draw_predictions(studies: Studies):
         return parts.blank(WIDE, "the law predicts nothing of these studies")
     figure, axes = parts.grid(WIDE, 3.55, 1, 2, sharex=True, sharey=True)
     for which in "xy":
-        parts.log_axis(axes.flat, which, found)
+        parts.ratio_axis(axes.flat, which, found)
     for axis, (metric, title) in zip(axes[0], TITLES.items(), strict=True):
         axis.set_title(title, fontweight="bold")
         axis.set_aspect("equal")
-        axis.plot(axis.get_xlim(), axis.get_xlim(), color="black", linewidth=0.5, zorder=0)
-        axis.axhline(1, color=GREY, linewidth=0.4, zorder=0)
-        axis.axvline(1, color=GREY, linewidth=0.4, zorder=0)
+        axis.plot(axis.get_xlim(), axis.get_xlim(), color=GREY, linewidth=0.5, zorder=0.9)
         rows = [row for row in studies.predictions if row.metric == metric]
         _draw_points(axis, rows)
         _name_misses(axis, [row for row in rows if row.right is False], studies)
@@ -47,34 +46,42 @@ def draw_predictions(studies: Studies):
 
 
 def _draw_points(axis, rows: list[law.Prediction]) -> None:
-    for mode, fitted in product(law.MODES, (True, False)):
-        own = [row for row in rows if (row.mode, row.fitted) == (mode, fitted)]
+    for mode in law.MODES:
         style = {**look(mode), "markersize": 2.8, "mew": 0.5, "linestyle": "none", "alpha": 0.8}
-        numbers = [(row.measured, row.ci_low or row.measured, row.ci_high or row.measured) for row in own]
-        face = "white" if fitted else style["color"]
-        x, y = [row.predicted for row in own], [row.measured for row in own]
-        parts.bars(axis, x, y, numbers, "y", markerfacecolor=face, **style)
+        for fitted, face in ((True, "white"), (False, style["color"])):
+            own = [row for row in rows if (row.mode, row.fitted) == (mode, fitted)]
+            numbers = [(row.measured, row.ci_low or row.measured, row.ci_high or row.measured) for row in own]
+            at = ([row.predicted for row in own], [row.measured for row in own])
+            parts.bars(axis, *at, numbers, "y", mfc=face, **style)
 
 
 def _name_misses(axis, rows: list[law.Prediction], studies: Studies) -> None:
-    """Ring the misses and name them in the corners that the diagonal leaves empty, each on its own side of it."""
+    """Ring the misses and name them: those above the diagonal farther up on the left, those below it on the right.
+
+    There the panel is empty, and lines to names in the order of their heights cross nothing.
+    """
     labels = dict(zip(rows, _tell_apart(rows, studies), strict=True))
     ring = {"markersize": 7, "mew": 0.6, "markeredgecolor": "black", "markerfacecolor": "none", "linestyle": "none"}
     axis.plot([row.predicted for row in rows], [row.measured for row in rows], marker="o", **ring)
-    # Right above the diagonal and left below it, names in the order of the heights have lines that cross nothing.
-    over = sorted((row for row in rows if row.measured > row.predicted), key=lambda row: -row.measured)
-    under = sorted((row for row in rows if row.measured <= row.predicted), key=lambda row: row.measured)
-    for found, x, y, align, side in ((over, 0.37, 0.95, "right", 1), (under, 0.6, 0.05, "left", 0)):
-        step = 0.055 if side == 0 else -0.055
+    line = {"arrowstyle": "-", "linewidth": 0.5, "color": GREY, "patchA": None, "shrinkA": 2, "shrinkB": 3.5}
+    share = axis.transScale + axis.transLimits
+    for sign, align in ((1, "right"), (-1, "left")):
+        misses = [row for row in rows if (row.measured > row.predicted) == (sign > 0)]
+        named = sorted(misses, key=lambda row: sign * row.measured)[-NAMED:]
+        reach = 0.055 * len(named)
         text = {"ha": align, "va": "center", "fontsize": 6.5}
-        line = {"arrowstyle": "-", "linewidth": 0.4, "color": GREY, "patchA": None, "shrinkA": 1, "shrinkB": 3.5}
-        for place, row in enumerate(found[:NAMED]):
-            at = (x, y + step * place)
-            arrow = {**line, "relpos": (side, 0.5)}
+        for place, row in enumerate(named):
+            start = share.transform((1, named[-1].measured))[1] + sign * 0.11
+            # All names are within the panel.
+            y = sorted((0.05 + reach, start, 0.95 - reach))[1] + sign * 0.055 * place
+            at = (share.transform((1, 1))[0] - sign * 0.05, y)
+            arrow = {**line, "relpos": ((1 + sign) / 2, 0.5)}
             point = (row.predicted, row.measured)
             axis.annotate(labels[row], point, at, textcoords="axes fraction", arrowprops=arrow, **text)
-        if len(found) > NAMED:
-            axis.text(x, y + step * NAMED, f"and {len(found) - NAMED} more", transform=axis.transAxes, **text)
+        if len(misses) > NAMED:
+            axis.annotate(
+                f"and {len(misses) - NAMED} more", (at[0], y + sign * 0.055), xycoords="axes fraction", **text
+            )
 
 
 def _tell_apart(rows: list[law.Prediction], studies: Studies) -> list[str]:
@@ -85,7 +92,7 @@ def _tell_apart(rows: list[law.Prediction], studies: Studies) -> list[str]:
         count = Counter(labels)
         apart = Counter(label for label, _ in {(label, extra(row)) for label, row in zip(labels, rows, strict=True)})
         labels = [
-            f"{label}, {extra(row)}" if count[label] > 1 and apart[label] > 1 else label
+            f"{label} ({extra(row)})" if count[label] > 1 and apart[label] > 1 else label
             for label, row in zip(labels, rows, strict=True)
         ]
     return labels
@@ -94,7 +101,7 @@ def _tell_apart(rows: list[law.Prediction], studies: Studies) -> list[str]:
 def draw_host_times(studies: Studies):
     """Return the host's time of a call against the kernels it launches, of all GPU studies."""
     calls = [
-        (key[0], key[3], call)
+        (key[3], "training" in key[0], call)
         for document in studies.documents
         for key, call in law.calls(document).items()
         if key[3] in CALLED
@@ -103,11 +110,14 @@ def draw_host_times(studies: Studies):
         return parts.blank(NARROW, "no study has host times and launches")
     figure, axes = parts.grid(NARROW, 2.95, 1, 1)
     axis = axes[0, 0]
-    for mode, trains in product(CALLED, (False, True)):
-        own = [call for op, other, call in calls if (other, "training" in op) == (mode, trains)]
-        style = {**look(mode), "markersize": 3.6 if trains else 3.1, "mew": 0.6 if trains else 0.25}
-        style |= {"mfc": "white", "mec": style["color"]} if trains else {"mec": "white"}
-        axis.plot([call.launches for call in own], [call.host for call in own], linestyle="none", **style)
+    for mode in CALLED:
+        colour = look(mode)["color"]
+        # An edge in white keeps points apart that lie on each other.
+        filled = {"markersize": 3.1, "mew": 0.25, "mec": "white"}
+        hollow = {"markersize": 3.6, "mew": 0.6, "mec": colour, "mfc": "white"}
+        for trains, style in ((False, filled), (True, hollow)):
+            own = [call for *kind, call in calls if kind == [mode, trains]]
+            axis.plot([c.launches for c in own], [c.host for c in own], linestyle="none", **look(mode), **style)
     launches = [call.launches for *_, call in calls]
     lines = _draw_laws(axis, studies.laws, max(launches))
     parts.log_axis([axis], "x", launches)
@@ -125,17 +135,12 @@ def _draw_laws(axis, laws: dict[str, law.Law], widest: float) -> list:
     A replay's host time follows its copies and not its launches: its line is that of one copied input.
     """
     places = [widest ** (place / 50) for place in range(51)]
-    kinds = {
-        law.COMPILED: ("-", "launch", lambda own, x: own.host(x)),
-        law.REPLAYED: ((0, (4, 1.5)), "copy (drawn: one)", lambda own, x: own.host(1)),
-    }
     keys = []
-    for mode, (dashes, each, host) in kinds.items():
+    for mode, dashes, each in ((law.COMPILED, "-", "launch"), (law.REPLAYED, (0, (4, 1.5)), "copy (drawn: one)")):
         if mode in laws:
-            style = {"color": look(mode)["color"], "linewidth": 0.9, "linestyle": dashes}
-            axis.plot(places, [host(laws[mode], x) for x in places], zorder=1, **style)
-            text = f"law: {laws[mode].call:.0f} µs + {laws[mode].each:.2g} µs per {each}"
-            keys.append(parts.key(text, **style))
+            own, style = laws[mode], {"color": look(mode)["color"], "linewidth": 0.9, "linestyle": dashes}
+            axis.plot(places, [own.host(x if mode == law.COMPILED else 1) for x in places], zorder=1, **style)
+            keys.append(parts.key(f"law: {own.call:.0f} µs + {own.each:.2g} µs per {each}", **style))
     return keys
 
 
@@ -143,13 +148,13 @@ def draw_parts(studies: Studies):
     """Return the host's and the device's time of a call with its latency, by mode: a panel per cell."""
     from matplotlib.patches import Patch
 
-    panels = {(which, cell): _split_calls(studies, which, cell) for which, cell in SPLIT}
-    panels = {at: calls for at, calls in panels.items() if calls}
+    panels = [(at, _split_calls(studies, which, at)) for which, cells in SPLIT for at in locate(studies, which, cells)]
+    panels = [(at, calls) for at, calls in panels if calls]
     if not panels:
         return parts.blank(WIDE, "no study has the host and the device time of these calls")
     figure, axes = parts.grid(WIDE, 1.75, 1, len(panels), sharey=True)
-    for axis, ((_, cell), calls) in zip(axes[0], panels.items(), strict=True):
-        axis.set_title(name_cell(cell), fontweight="bold", fontsize=7.5)
+    for axis, (at, calls) in zip(axes[0], panels, strict=True):
+        axis.set_title(name(at["op"], at["size"]), fontweight="bold", fontsize=7.5)
         scale, unit = (1000, "ms") if max(number[2] for _, number in calls.values()) >= 1000 else (1, "µs")
         for mode, (call, latency) in calls.items():
             _draw_split(axis, mode, call, latency, scale)
@@ -166,19 +171,15 @@ def draw_parts(studies: Studies):
     return figure
 
 
-def _split_calls(studies: Studies, which: str, cell: str) -> dict[str, tuple]:
+def _split_calls(studies: Studies, which: str, at: dict) -> dict[str, tuple]:
     """Return by mode (Call, latency with its interval in µs) of a cell, where all was measured."""
-    at = locate(studies, which, cell)
-    if at is None:
-        return {}
-    calls = law.calls(studies.of(which))
-    rows = {mode: find(studies, which, "summary", cell, mode=mode, metric=WAITED) for mode in CALLED}
-    own = {mode: (calls.get((*(at[key] for key in CELL), mode)), row) for mode, row in rows.items()}
-    return {
-        mode: (call, interval(row, "estimate"))
-        for mode, (call, row) in own.items()
-        if call and row and row["estimate"] is not None
-    }
+    calls, found = law.calls(studies.of(which)), {}
+    for mode in CALLED:
+        call = calls.get((*at.values(), mode))
+        row = find(studies, which, "summary", "estimate", **at, mode=mode, metric=WAITED)
+        if call and row:
+            found[mode] = (call, interval(row, "estimate"))
+    return found
 
 
 def _draw_split(axis, mode: str, call: law.Call, latency: tuple, scale: float) -> None:

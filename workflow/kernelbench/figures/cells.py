@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from kernelbench.documents.names import name
 from kernelbench.documents.studies import CELL, NoData, Studies
 from kernelbench.figures import parts
 from kernelbench.figures.style import look
@@ -17,64 +16,53 @@ MODES = {
 }
 WAITED, QUEUED = "latency", "throughput"
 # A group of cells is what one row of the article's first table is about; each is from the study of one topic.
+ARCHITECTURES = "architectures"
 GROUPS = {
-    "one tuned operation": ("ops", ("matmul 512", "matmul 4096", "attention 128", "attention 2048")),
+    "one tuned operation": ("ops", "matmul 512, matmul 4096, attention 128, attention 2048"),
     "one memory-bound operation": (
-        "ops",
-        ("softmax 1024", "softmax 4096", "softmax 16384", "layer_norm 256", "layer_norm 4096"),
-    ),
-    "element-wise operations": ("elementwise", ("elementwise_chain 65536", "elementwise_chain 20971520")),
+        "ops", "softmax 1024, softmax 4096, softmax 16384, layer_norm 256, layer_norm 4096"),
+    "element-wise operations": ("elementwise", "elementwise_chain 65536, elementwise_chain 20971520"),
     "model, small batch": (
-        "architectures",
-        ("resnet50 1", "vit_b_16 1", "bert_base 1x128", "gpt2_prefill 1x512", "llama_1b_decode 1x1024"),
-    ),
+        ARCHITECTURES, "resnet50 1, vit_b_16 1, bert_base 1x128, gpt2_prefill 1x512, llama_1b_decode 1x1024"),
     "model, large batch": (
-        "architectures",
-        ("resnet50 64", "vit_b_16 32", "convnext_tiny 64", "bert_base 32x128", "llama_1b_prefill 1x1024"),
-    ),
-    "batched decoding": ("architectures", ("llama_1b_decode 16x1024",)),
-    "fused layers": ("architectures", ("transformer_fast 128",)),
-    "training step": ("architectures", ("resnet50_training 64", "gpt2_training 8x512")),
-}
+        ARCHITECTURES, "resnet50 64, vit_b_16 32, convnext_tiny 64, bert_base 32x128, llama_1b_prefill 1x1024"),
+    "batched decoding": (ARCHITECTURES, "llama_1b_decode 16x1024"),
+    "fused layers": (ARCHITECTURES, "transformer_fast 128"),
+    "training step": (ARCHITECTURES, "resnet50_training 64, gpt2_training 8x512"),
+}  # fmt: skip
 
 
-def locate(studies: Studies, which: str, cell: str) -> dict | None:
-    """Return {op, dtype, size} of "softmax 1024" in a topic, of several dtypes the first; None where it is missing."""
-    op, size = cell.split()
-    rows = studies.rows(which, "summary", op=op, size=size) if which in studies else []
-    return {key: rows[0][key] for key in CELL} if rows else None
+def locate(studies: Studies, which: str, cells: str) -> list[dict]:
+    """Return {op, dtype, size} of those of "softmax 1024, …" that a topic has, of several dtypes the first."""
+    found = {}
+    for row in studies.of(which)["summary"] if which in studies else []:
+        found.setdefault(f"{row['op']} {row['size']}", {key: row[key] for key in CELL})
+    return [found[cell] for cell in cells.split(", ") if cell in found]
 
 
-def find(studies: Studies, which: str, table: str, cell: str, **where) -> dict | None:
-    """Return the row of a table for a cell, None where it was not measured."""
-    at = locate(studies, which, cell)
+def find(studies: Studies, which: str, table: str, value: str, **where) -> dict | None:
+    """Return the row of a table, None where it or its value is missing."""
     try:
-        return at and studies.row(which, table, **at, **where)
+        row = studies.row(which, table, **where)
     except NoData:
         return None
+    return None if row[value] is None else row
 
 
-def find_speedup(studies: Studies, which: str, cell: str, mode: str, metric: str) -> dict | None:
-    """Return the row of a speedup over eager, None where it was not measured."""
-    row = find(studies, which, "speedups", cell, mode=mode, baseline="eager", metric=metric)
-    return row if row and row["speedup"] is not None else None
+def find_groups(studies: Studies, columns: list[tuple[str, str]], only: str = "") -> Iterator[tuple]:
+    """Yield (heading, [(cell, its speedups)]) with a row or None for each (mode, metric) of `columns`.
 
-
-def find_groups(studies: Studies, columns: list[tuple[str, str]], topics: tuple[str, ...]) -> Iterator[tuple]:
-    """Yield (heading, [(topic, cell, its speedups)]) with a speedup or None for each (mode, metric) of `columns`.
-
-    Only of groups from these topics; cells and groups without any speedup are left out.
+    `only`: the topic of the groups. Cells and groups without any speedup are left out.
     """
     for heading, (which, cells) in GROUPS.items():
-        found = [(which, cell, [find_speedup(studies, which, cell, *column) for column in columns]) for cell in cells]
-        found = [entry for entry in found if any(entry[2])]
-        if found and which in topics:
-            yield heading, found
-
-
-def name_cell(cell: str) -> str:
-    """Return the name of "softmax 1024" in the text."""
-    return name(*cell.split())
+        rows = [
+            (at, [find(studies, which, "speedups", "speedup", **at, mode=mode, metric=metric, baseline="eager")
+                  for mode, metric in columns])
+            for at in locate(studies, which, cells)
+        ]  # fmt: skip
+        rows = [entry for entry in rows if any(entry[1])]
+        if rows and only in ("", which):
+            yield heading, rows
 
 
 def interval(row: dict, value: str) -> tuple[float, float, float]:
