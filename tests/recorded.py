@@ -3,6 +3,8 @@
 import json
 from functools import cache
 
+from kernelbench.documents import law
+from kernelbench.documents.studies import Studies
 from kernelbench.study import RECORDED
 from kernelbench.summarize import summarize
 
@@ -16,3 +18,10 @@ def rebuilt(name: str) -> dict:
 def _text(name: str) -> str:
     """Summarize once in a process: h200-kernels takes ten seconds."""
     return json.dumps(summarize(RECORDED / name)[2])
+
+
+def studied(*names: str) -> Studies:
+    """Return these recorded studies with the law applied to them, new ones that a test may change."""
+    found = Studies([rebuilt(name) for name in names])
+    law.apply(found)
+    return found

@@ -84,6 +84,24 @@ def log_axis(axes, which: str, values, least: float = 1.0) -> None:
         getattr(axis, f"set_{which}ticks")(minor, labels=[], minor=True)
 
 
+def ratio_axis(axes, which: str, values) -> None:
+    """Make `which` of all `axes` logarithmic over ratios: a line marks 1, and from there the ticks double."""
+    axes = list(axes)
+    log_axis(axes, which, [*values, 1])
+    for axis in axes:
+        low, high = getattr(axis, f"get_{which}lim")()
+        ticks = [2.0**power for power in range(ceil(log2(low)), floor(log2(high)) + 1)]
+        getattr(axis, f"set_{which}ticks")(ticks, labels=[f"{tick:g}" for tick in ticks])
+        draw = axis.axhline if which == "y" else axis.axvline
+        draw(1, color="black", linewidth=0.5, zorder=0.9)
+
+
+def rule(axis, which: str) -> None:
+    """Draw thin lines at the ticks of the axis `which`, behind all else."""
+    axis.grid(axis=which, color="0.9", linewidth=0.4)
+    axis.set_axisbelow(True)
+
+
 def _short(size: str) -> str:
     """Return a size for a narrow axis: 16384 is 16K, in the sense of 1,024."""
     return f"{int(size) // 1024}K" if size.isdigit() and int(size) % 1024 == 0 else size
@@ -124,8 +142,7 @@ def curves(axis, data: Data, group, metric: str) -> dict[str, list]:
     places = size_axis(axis, data.sizes(group))
     for mode, numbers in drawn.items():
         bars(axis, places, values(numbers), numbers, "y", mew=0, **data.style(mode))
-    axis.grid(axis="y", color="0.9", linewidth=0.4)
-    axis.set_axisbelow(True)
+    rule(axis, "y")
     return drawn
 
 
@@ -155,8 +172,7 @@ def strip(axis, labels: list[str], title: str) -> None:
     axis.set_ylim(len(labels) - 0.5, -0.5)
     axis.set_title(title, loc="left", pad=3, fontweight="bold")
     axis.tick_params(axis="y", length=0)
-    axis.grid(axis="x", color="0.9", linewidth=0.4)
-    axis.set_axisbelow(True)
+    rule(axis, "x")
 
 
 def drawn_keys(data: Data, drawn) -> list:

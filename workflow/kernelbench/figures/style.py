@@ -43,4 +43,21 @@ SHARED = ("compile", "compile-reduce-overhead", "compile-max-autotune", "triton"
 BASELINE = {"color": "black", "marker": "o"}
 CONTROL_STYLE = {"color": "0.55", "marker": "o", "markersize": 2.2}
 MEAN = "D"
+# Libraries of hand-written kernels, beside which no other mode has these looks.
+LIBRARIES = {
+    "liger": {"color": COLOURS[5], "marker": "<"},
+    "quack": {"color": COLOURS[2], "marker": ">"},
+    "sdpa-flash": {"color": "0.5", "marker": "D"},
+    "sdpa-cudnn": {"color": "#5D3A9B", "marker": "*"},
+}
 GREY, BAND = "0.45", "0.8"
+
+
+def look(mode: str) -> dict:
+    """Return the colour and marker of a mode that the article's figures share."""
+    if mode == "eager":
+        return BASELINE
+    if mode in LIBRARIES:
+        return LIBRARIES[mode]
+    place = SHARED.index(mode)
+    return {"color": COLOURS[place], "marker": MARKERS[place]}

@@ -90,8 +90,7 @@ def split(document: dict):
         for (mode, part), numbers in panels[group].items():
             style = {**data.style(mode), "linestyle": dashes[part]}
             parts.bars(axis, places, parts.values(numbers), numbers, "y", mew=0, **style)
-        axis.grid(axis="y", color="0.9", linewidth=0.4)
-        axis.set_axisbelow(True)
+        parts.rule(axis, "y")
         if group in groups[::COLUMNS]:
             axis.set_ylabel("time of a call (µs)")
         else:
