@@ -16,6 +16,8 @@ from kernelbench.documents.studies import NoData
 from kernelbench.errors import InputError
 
 ADDRESS = re.compile(r"\{\{(.*?)\}\}")
+HEADING = re.compile(r"# ([^{]+)")
+NAMED = re.compile(r"""claim\(["']([^"']+)["']\)""")
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,17 @@ def _call(address: str, functions: dict[str, Callable[..., str]]) -> str:
         return function(*positional, **named)
     except TypeError as error:
         raise InputError(f"{address}: {error}") from None
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return by id of a claim the title of the first section that makes it; what comes before all of them is none."""
+    found, section = {}, ""
+    for line in text.splitlines():
+        if heading := HEADING.match(line):
+            section = heading[1].strip()
+        for identity in NAMED.findall(line) if section else ():
+            found.setdefault(identity, section)
+    return found
 
 
 def head(marks: list[Mark], defects: list[str]) -> str:
