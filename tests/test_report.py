@@ -42,6 +42,14 @@ def test_a_claim_that_a_machine_denies_does_not_hold_in_its_report():
     assert "`timers-device`" in text and "`models-graph`" not in text, "what was found only where something was"
 
 
+def test_a_cpu_says_what_becomes_of_the_claims_about_cpus():
+    document = rebuilt("cpu-amd-epyc-elementwise")
+    assert of_claim(a_report(document, few()), "cpu-chain") == ["holds", "**holds**"]
+    for row in document["speedups"]:
+        row["verdict"] = "slower"
+    assert of_claim(a_report(document, few()), "cpu-chain") == ["holds", f"**does not hold**{words.NBSP}≠"]
+
+
 def test_its_own_results_are_above_the_recorded_ones():
     document = rebuilt("h200-timers")
     at = {"op": "softmax", "size": "1024", "mode": "compile", "baseline": "eager", "metric": "latency"}
