@@ -1,152 +1,29 @@
-"""The supplement, the reports and the article's figures: complete, the same bytes each time, for any study."""
+"""The figures and tables of the article, and what its documents share: the same bytes each time, for any study."""
 
 import copy
 import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
+import written
 import yaml
 from recorded import rebuilt
+from written import EARLIER, ROOT
 
-from kernelbench import claims, figures, prior
-from kernelbench.documents import law, words
+from kernelbench import figures
+from kernelbench.documents import law
 from kernelbench.documents.markdown import escape, table
-from kernelbench.documents.report import report
 from kernelbench.documents.studies import NoData, Studies, order
-from kernelbench.documents.supplement import supplement
 from kernelbench.documents.tables import TABLES
 from kernelbench.documents.typeset import typeset
 from kernelbench.errors import InputError
 from kernelbench.figures.article import ARTICLE
 from kernelbench.figures.style import NARROW, WIDE
 
-ROOT = Path(__file__).parents[1]
-CLAIMS = claims.load(ROOT / "paper" / "claims.yaml")
-EARLIER = prior.load(ROOT / "paper" / "published.yaml")
-COVERAGE = {"draws": 100, "coverage": {"normal": {"peak": 0, "held": {"3": 0.951, "10": 0.9525}}}}
-# Studies that are quick to rebuild: of a GPU with and without models, and of a CPU.
-FEW = ("h200-timers", "h100-architectures", "cpu-amd-epyc-elementwise")
-PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="90pt" height="90pt"><rect width="9" height="9"/></svg>'
-
 
 @pytest.fixture(scope="module")
 def few() -> Studies:
-    found = Studies([rebuilt(name) for name in FEW])
-    law.apply(found)
-    return found
-
-
-def a_supplement(studies: Studies, shown: dict | None = None) -> str:
-    return supplement(studies, claims.judged(CLAIMS, studies), EARLIER, COVERAGE, [], shown or {})
-
-
-def a_report(document: dict, studies: Studies, defects: tuple = ()) -> str:
-    own = claims.local(document)
-    law.apply(own, studies.laws or None)
-    judged = [claims.judged(CLAIMS, one) for one in (studies, own)]
-    return report(document, studies, *judged, list(defects), {"here": {}, "recorded": {}})
-
-
-# The supplement
-
-
-def test_every_speedup_over_the_first_baseline_is_in_the_supplement(few):
-    text = a_supplement(few)
-    for document in few.documents:
-        assert f"`{document['study']['machine']}`" in text
-        for row in document["speedups"]:
-            if row["baseline"] == "eager" and row["metric"] == "latency" and row["speedup"] is not None:
-                assert words.ci(row) in text
-
-
-def test_every_claim_and_published_claim_is_in_the_supplement(few):
-    text = a_supplement(few)
-    assert all(f"`{claim['id']}`" in text and claim["sentence"] in text for claim in CLAIMS)
-    assert all(claim["says"] in text for claim in EARLIER["claims"])
-    assert all(
-        repeat["started"][:16].replace("T", " ") in text for d in few.documents for repeat in d["jobs"]["repeats"]
-    )
-
-
-def test_tables_keep_to_their_columns(few):
-    for text in (a_supplement(few), a_report(rebuilt("h200-timers"), few)):
-        blocks = re.findall(r"(?:^\|.*\n)+", text, re.M)
-        assert len(blocks) > 3
-        for block in blocks:
-            assert len({line.count("|") - line.count("\\|") for line in block.splitlines()}) == 1
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Return a folder of the checkout for a test, since typst reads nothing outside of it."""
-    with TemporaryDirectory(dir=ROOT / "tests") as name:
-        yield Path(name)
-
-
-def test_the_same_supplement_is_the_same_pdf(few, folder):
-    one = Studies([few.documents[0]])
-    law.apply(one)
-    (folder / "picture.svg").write_text(PICTURE, encoding="utf-8")
-    pictures = dict.fromkeys(figures.FIGURES, f"/tests/{folder.name}/picture.svg")
-    outputs = []
-    for name in ("first", "second"):
-        (folder / f"{name}.md").write_text(a_supplement(one, {"h200-timers": pictures}), encoding="utf-8")
-        typeset(folder / f"{name}.md", Path("paper/pandoc.yaml"), Path("paper/supplement.typ"), folder / f"{name}.pdf")
-        outputs.append((folder / f"{name}.pdf").read_bytes())
-    assert outputs[0] == outputs[1]
-
-
-# The report
-
-
-def test_a_report_sets_its_own_results_beside_the_recorded_ones(few):
-    document = rebuilt("h200-timers")
-    for row in document["speedups"]:
-        if (row["op"], row["mode"], row["metric"]) == ("softmax", "compile", "latency") and row["size"] == "1024":
-            row |= {"speedup": 7.77, "ci_low": 7.7, "ci_high": 7.85, "verdict": "faster"}
-    text = a_report(document, few)
-    (line,) = (line for line in text.splitlines() if "7.770 [7.700" in line and "`compile`" in line)
-    (row,) = (
-        row
-        for row in few.of("timers")["speedups"]
-        if [row[k] for k in ("op", "size", "mode", "baseline", "metric")]
-        == ["softmax", "1024", "compile", "eager", "latency"]
-    )
-    assert words.ci(row) in line and "≠" in line, "beside the recorded one, which says otherwise"
-
-
-def test_a_claim_that_a_machine_denies_does_not_hold_in_its_report(few):
-    document = rebuilt("h200-timers")
-    claim = next(claim for claim in CLAIMS if claim["id"] == "timers-device")
-    assert f"| {claim['sentence']} | holds | **holds** |" in a_report(document, few)
-    for row in document["speedups"]:
-        if (row["op"], row["mode"], row["metric"]) == ("layer_norm", "compile", "device"):
-            row["verdict"] = "slower"
-    text = a_report(document, few)
-    assert f"| {claim['sentence']} | holds | **does not hold** |" in text
-    other = next(claim for claim in CLAIMS if claim["id"] == "models-graph")
-    assert f"| {other['sentence']} | cannot be told | not measured: architectures |" in text
-
-
-@pytest.mark.parametrize("name", ["cpu-amd-epyc-elementwise", "h200-timers"])
-def test_a_report_needs_no_recorded_study(name):
-    text = a_report(rebuilt(name), Studies([]))
-    assert "recorded |" not in text.split("# Speedups")[1]
-    assert words.ci(next(r for r in rebuilt(name)["speedups"] if r["speedup"] and r["metric"] == "latency")) in text
-
-
-def test_a_report_of_one_repeat_has_no_intervals_and_of_failures_their_reasons(few):
-    document = rebuilt("h200-timers")
-    for row in document["speedups"]:
-        row |= {"ci_low": None, "ci_high": None, "p": None, "verdict": ""}
-        if row["mode"] == "triton":
-            row |= {"speedup": None, "status": "crashed", "reason": "it | fell over", "n": 0}
-    text = a_report(document, few, ["no | repeat"])
-    assert r"it \| fell over" in text and r"no \| repeat" in text and "draft: true" in text
-    assert "None" not in text and "nan" not in text
+    return written.few()
 
 
 # The article's figures and tables

@@ -227,9 +227,9 @@ def _judge(rule: dict, studies: Studies) -> Outcome:
 
 
 def local(document: dict) -> Studies:
-    """Return a machine's own study as the claims ask for it: of a CPU like that of a GPU."""
+    """Return a machine's own study as the claims ask for it: one of a CPU by its own topic, and like that of a GPU."""
     name = topic(document["study"])
-    return Studies([document], {name.removeprefix("cpu-"): document})
+    return Studies([document], {name: document, name.removeprefix("cpu-"): document})
 
 
 def values(given) -> list[str]:

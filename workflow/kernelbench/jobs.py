@@ -54,18 +54,25 @@ def about(jobs: pd.DataFrame) -> dict:
 
 
 def _repeats(jobs: pd.DataFrame) -> list[dict]:
-    """Return for each repeat {repeat, started, gpus, jobs, again}: again counts the jobs that were measured again."""
+    """Return for each repeat {repeat, started, ended, minutes, gpus, jobs, again, suspect}.
+
+    minutes: of its jobs together; again, suspect: how many of them were measured again, are suspect (None: not told).
+    """
     uuid, tries = "environment.gpu.uuid", jobs.get("process.again", pd.Series(index=jobs.index, dtype=object))
-    found = []
-    for repeat, own in jobs.assign(again=[isinstance(out, list) and bool(out) for out in tries]).groupby("repeat"):
+    took, found = _took(jobs), []
+    again = [isinstance(out, list) and bool(out) for out in tries]
+    for repeat, own in jobs.assign(again=again, took=took, ended=_began(jobs) + took).groupby("repeat"):
         gpus = sorted(set(own[uuid].dropna())) if uuid in own else []
         found.append(
             {
                 "repeat": repeat,
                 "started": min(own.started),
+                "ended": own.ended.max().isoformat(timespec="seconds"),
+                "minutes": round(own.took.dt.total_seconds().sum() / 60, 1),
                 "gpus": gpus,
                 "jobs": len(own),
                 "again": int(own.again.sum()),
+                "suspect": int(own.suspect.map(bool).sum()) if "suspect" in own else None,
             }
         )
     return found
@@ -80,8 +87,7 @@ def runs_of(jobs: pd.DataFrame) -> pd.Series:
 def at_once(jobs: pd.DataFrame) -> int:
     """Return of how many repeats a job ran when one began, and that one's."""
     began = _began(jobs)
-    took = jobs["seconds.total"].fillna(0) if "seconds.total" in jobs else 0
-    spans = pd.DataFrame({"began": began, "ended": began + pd.to_timedelta(took, unit="s"), "repeat": jobs.repeat})
+    spans = pd.DataFrame({"began": began, "ended": began + _took(jobs), "repeat": jobs.repeat})
     moments, running = began.to_numpy(), 0
     for _, own in spans.groupby("repeat"):
         begins, ends = (own[name].to_numpy()[:, None] for name in ("began", "ended"))
@@ -91,6 +97,11 @@ def at_once(jobs: pd.DataFrame) -> int:
 
 def _began(jobs: pd.DataFrame) -> pd.Series:
     return pd.to_datetime(jobs.started, format="ISO8601", utc=True).dt.tz_localize(None)
+
+
+def _took(jobs: pd.DataFrame) -> pd.Series:
+    seconds = jobs.get("seconds.total", pd.Series(0.0, index=jobs.index))
+    return pd.to_timedelta(seconds.astype(float).fillna(0), unit="s")
 
 
 def clocks_of(jobs: pd.DataFrame, timers: str) -> pd.Series:

@@ -45,6 +45,8 @@ def main() -> None:
     defects = [defect for path in arguments.defects for defect in json.loads(path.read_text(encoding="utf-8"))]
     reasons = [f"{defect.pop('study')}: {Defect(**defect).where}" for defect in defects]
     arguments.output.write_text(article.head(marks, reasons) + rendered, encoding="utf-8")
+    sections = article.sections(text)
+    judged = [{**claim, "section": sections.get(claim["id"], "Abstract")} for claim in judged]
     found = {"claims": judged, "marks": [asdict(mark) for mark in marks]}
     arguments.outcomes.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

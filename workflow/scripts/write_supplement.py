@@ -21,7 +21,8 @@ def main() -> None:
     parser.add_argument("--again", type=Path, nargs="*", default=[], help="again.json of what was measured again")
     parser.add_argument("--output", type=Path, required=True, help="the text to write")
     arguments = parser.parse_args()
-    documents, again = ([read(path) for path in paths] for paths in (arguments.documents, arguments.again))
+    documents = [read(path) for path in arguments.documents]
+    again = {path.parent.name: read(path) for path in arguments.again}
     studies = Studies(documents)
     law.apply(studies)
     published = prior.load(arguments.published, *(document["study"] for document in documents))

@@ -20,6 +20,8 @@ from kernelbench.figures.article import ARTICLE
 from kernelbench.study import require_known
 
 ADDRESS = re.compile(r"\{\{(.*?)\}\}")
+HEADING = re.compile(r"# ([^{]+)")
+NAMED = re.compile(r"""claim\(["']([^"']+)["']\)""")
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,17 @@ def figure(name: str, folder: Path) -> str:
     """Return the path of a figure from the top of the checkout, for which typst wants a slash in front."""
     require_known("figure", name, ARTICLE)
     return f"/{folder.as_posix()}/{name}.svg"
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return by id of a claim the title of the first section that makes it; what comes before all of them is none."""
+    found, section = {}, ""
+    for line in text.splitlines():
+        if heading := HEADING.match(line):
+            section = heading[1].strip()
+        for identity in NAMED.findall(line) if section else ():
+            found.setdefault(identity, section)
+    return found
 
 
 def head(marks: list[Mark], defects: list[str]) -> str:

@@ -1,15 +1,57 @@
 """Markdown as pandoc reads it: tables, figures and what has to be escaped."""
 
 import re
+from math import ceil
 
-ALIGNED = {"l": ":--", "r": "--:", "c": ":-:"}
+ALIGNED = {"l": ":-", "r": "-:", "c": ":-:"}
+# Begins a new line in a cell.
+BREAK = "`#linebreak()`{=typst}"
+# What lies between two columns, in digits, and what is narrower than a digit, by how much.
+GAP = 2.5
+NARROW, THINNER = re.compile(r"[\s.,;:()\[\]]"), 0.4
+# Into how many parts a page is divided among the columns; pandoc.yaml tells pandoc the same number.
+WHOLE = 1000
 
 
-def table(header: list[str], rows: list[list[str]], align: str, caption: str = "", label: str = "") -> str:
-    """Return a pipe table; `align` has a letter for each column: l, r or c."""
-    lines = [header, [ALIGNED[letter] for letter in align], *rows]
-    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def table(
+    header: list[str], rows: list[list[str]], align: str, caption: str = "", label: str = "", room: int = 0
+) -> str:
+    """Return a pipe table; `align` has a letter for each column: l, r or c.
+
+    room: how many digits a page has side by side; a table that needs more takes the page's width. Without it no
+    column has a width of its own.
+    """
+    dashes = [
+        ALIGNED[letter].replace("-", "-" * n) for letter, n in zip(align, _dashes([header, *rows], room), strict=True)
+    ]
+    text = "\n".join("| " + " | ".join(line) + " |" for line in [header, dashes, *rows])
     return f"{text}\n\n: {caption}{f' {{#{label}}}' if label else ''}\n" if caption else f"{text}\n"
+
+
+def _dashes(rows: list[list[str]], room: int) -> list[int]:
+    """Return how many dashes each column has; pandoc takes them for widths where they are more than WHOLE."""
+    widths = widths_of(rows)
+    if not room or sum(width for width, _ in widths) <= room:
+        return [2] * len(widths)
+    # The widest ones give way, none below its longest word.
+    fitted = [[max(min(width, cap), word) for width, word in widths] for cap in range(room, -1, -1)]
+    own = next((own for own in fitted if sum(own) <= room), fitted[-1])
+    return [ceil(WHOLE * width / sum(own)) for width in own]
+
+
+def widths_of(rows: list[list[str]]) -> list[tuple[float, float]]:
+    """Return for each column how many digits its longest cell is wide, and its longest word."""
+    plain = [[re.sub(r"\*\*|\\(?=.)", "", cell).split(BREAK) for cell in row] for row in rows]
+    columns = [[line for cell in column for line in cell] for column in zip(*plain, strict=True)]
+    return [
+        (max(map(_width, cells)) + GAP, max(_width(word) for cell in cells for word in re.split("[ -]", cell)) + GAP)
+        for cells in columns
+    ]
+
+
+def _width(text: str) -> float:
+    """Return how wide a text is; all signs of code are as wide as a digit."""
+    return len(text.replace("`", "")) - (0 if "`" in text else THINNER * len(NARROW.findall(text)))
 
 
 def figure(path: str, caption: str, label: str) -> str:

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 
-from kernelbench.claims import OPEN
-from kernelbench.documents import words
-from kernelbench.documents.markdown import escape, figure, table
-from kernelbench.documents.studies import CELL, Studies, order, topic
-from kernelbench.documents.supplement import CAPTIONS, TIMED, provenance, speedup, times
-from kernelbench.documents.tables import BLANK
+from kernelbench.claims import FAILS, HOLDS, OPEN
+from kernelbench.documents import results
+from kernelbench.documents.checks import quality
+from kernelbench.documents.markdown import BREAK, escape
+from kernelbench.documents.provenance import what_ran
+from kernelbench.documents.results import TIMED, naming, over, sheet, speedup
+from kernelbench.documents.studies import Studies, topic
+from kernelbench.documents.supplement import head
+from kernelbench.documents.words import NBSP
 
-# What marks a verdict that is not the recorded one.
+# What marks an outcome or a verdict that is not the recorded one.
 DIFFERS = "≠"
 
 
@@ -22,109 +25,75 @@ def report(
     outcomes on the recorded data and on the machine's own; defects: what the gate finds; figures: {"here" |
     "recorded": {name: path}}, the recorded ones of the study of the same topic.
     """
-    recorded = studies.get(topic(document["study"]))
-    return "\n".join([
-        _head(document, defects),
+    environment = document["environment"]
+    device = environment["gpu"]["name"] if environment["gpu"] else environment["host"]["cpu"]
+    label, draft = document["study"]["machine"], {"draft": True} if defects else {}
+    subtitle = f"{device}, {environment['first_started'][:10]}"
+    pieces = [
+        head(f"What {label} measured", subtitle=subtitle, author="KernelBench", **draft),
         *_claims(claims, here),
+        sheet(["defect"], [[escape(defect)] for defect in defects], "l", "Defects, and what repairs them"),
+        "# What ran\n",
+        *what_ran(document),
         "# Speedups\n",
-        _beside(document, recorded),
-        *_figures(document["study"]["machine"], figures),
+        _beside(document, studies.get(topic(document["study"]))),
+        results.missing(document),
         "# Times, memory and the compiler\n",
-        times(document),
-        *_jobs(document, defects),
-    ])  # fmt: skip
-
-
-def _head(document: dict, defects: list[str]) -> str:
-    title = f"What {document['study']['machine']} measured"
-    lines = [
-        "---",
-        f'title: "{title}"',
-        f'title-text: "{title}"',
-        "author: KernelBench",
-        *(["draft: true"] if defects else []),
+        results.times(document),
+        "# Quality\n",
+        *quality(document),
+        *_figures(label, figures),
     ]
-    rows = [[name, escape(value)] for name, value in provenance(document)]
-    return "\n".join([*lines, "---", "", table(["", ""], rows, "ll")])
+    return "\n".join(filter(None, pieces))
 
 
 def _claims(claims: list[dict], here: list[dict]) -> Iterator[str]:
-    """Yield what becomes of the article's claims: those that this machine can tell first."""
-    pairs = list(zip(claims, here, strict=True))
-    told = [(then, now) for then, now in pairs if now["outcome"] != OPEN or now["rows"]]
-    rest = [now for then, now in pairs if now["outcome"] == OPEN and not now["rows"]]
-    rows = [
-        [str(now["number"]), now["sentence"], then["outcome"], f"**{now['outcome']}**", escape(now["found"])]
-        for then, now in told
-    ]
-    yield "# Claims of the article\n"
-    if rows:
-        header = ["", "claim", "recorded", "here", "found here"]
-        yield table(header, rows, "rllll", "Claims that this machine's study is about")
-    if rest:
-        rows = [[str(now["number"]), now["sentence"], now["outcome"], escape(now["found"])] for now in rest]
-        yield table(["", "claim", "here", "why"], rows, "rlll", "Claims that need another study")
+    """Yield how many of the article's claims hold, each of them, and what those are judged by that can be told."""
+    kinds = (HOLDS, FAILS, OPEN)
+    counts = [[str(sum(claim["outcome"] == kind for claim in own)) for kind in kinds] for own in (claims, here)]
+    yield sheet(["claims", *kinds], [["recorded", *counts[0]], ["here", *counts[1]]], "lrrr", "")
+    rows, found = [], []
+    for then, now in zip(claims, here, strict=True):
+        told = now["outcome"] != OPEN
+        mark = f"{NBSP}{DIFFERS}" if told and now["outcome"] != then["outcome"] else ""
+        outcome = f"**{now['outcome']}**{mark}" if told else now["outcome"]
+        rows.append([str(now["number"]), now["sentence"], then["outcome"], outcome])
+        if now["rows"]:
+            found.append([str(now["number"]), f"`{now['id']}`", outcome, escape(now["found"]), escape(then["found"])])
+    yield sheet(
+        ["", "claim", "recorded", "here"], rows, "rlll", f"Claims of the article; {DIFFERS} other than recorded"
+    )
+    header = ["", "id", "here", "found here", "found in the recorded studies"]
+    yield sheet(header, found, "rllll", "What this machine's study says to the claims that it is about")
 
 
 def _beside(document: dict, recorded: dict | None) -> str:
-    """Return the machine's speedups over its first baseline, each beside the recorded one where there is one."""
+    """Return the machine's speedups over its first baseline, each above the recorded one where there is one."""
     baseline = document["study"]["baselines"][0]
-    own, other = _by_key(document, baseline), _by_key(recorded, baseline) if recorded else {}
+    own, other = over(document, baseline), over(recorded, baseline) if recorded else {}
     metrics = [metric for metric in TIMED if any(metric in found for found in own.values())]
+    header, align, cells = naming(list(own))
     rows = []
-    for at in sorted(own, key=order(document["study"])):
-        cells = []
-        for metric in metrics:
-            row, then = own[at].get(metric), other.get(at, {}).get(metric)
-            mark = f" {DIFFERS}" if row and then and row["verdict"] != then["verdict"] else ""
-            cells += [
-                (speedup(row) if row else BLANK) + mark,
-                *([speedup(then) if then else BLANK] if recorded else []),
-            ]
-        reason = next((row["reason"] for row in own[at].values() if row["status"] != "ok" and row["reason"]), "")
-        rows.append([f"`{at[0]}` {at[1]}", escape(at[2]), f"`{at[3]}`", *cells, escape(reason)])
-    header = ["op", "size", "mode"]
-    for metric in metrics:
-        header += [metric, *(["recorded"] if recorded else [])]
-    beside = f", beside those of `{recorded['study']['machine']}`; {DIFFERS}: another verdict" if recorded else ""
-    return table(
-        [*header, "why not"],
-        rows,
-        "lrl" + "r" * (len(header) - 3) + "l",
-        f"Speedups over `{baseline}`{beside}",
-    )
+    for at, found in own.items():
+        here = [_marked(found.get(metric), other.get(at, {}).get(metric)) for metric in metrics]
+        then = [speedup(other[at].get(metric)) for metric in metrics] if at in other else []
+        values = [f"{one}{BREAK}{two}" for one, two in zip(here, then, strict=True)] if then else here
+        side = [f"here{BREAK}recorded" if then else "here"] if recorded else []
+        rows.append([*cells(at), *side, *values])
+    beside = f", above those of `{recorded['study']['machine']}`; {DIFFERS} another verdict" if recorded else ""
+    header, align = [*header, *([""] if recorded else []), *metrics], align + ("l" if recorded else "")
+    caption = f"Speedups over `{baseline}`, with 95 % intervals{beside} ({results.LEGEND})"
+    return sheet(header, rows, align + "r" * len(metrics), caption)
 
 
-def _by_key(document: dict, baseline: str) -> dict[tuple, dict[str, dict]]:
-    found = {}
-    for row in document["speedups"]:
-        if row["baseline"] == baseline and row["metric"] in TIMED:
-            found.setdefault(tuple(row[key] for key in (*CELL, "mode")), {})[row["metric"]] = row
-    return found
+def _marked(row: dict | None, then: dict | None) -> str:
+    differs = row and then and row["verdict"] != then["verdict"]
+    return speedup(row) + (f"{NBSP}{DIFFERS}" if differs else "")
 
 
 def _figures(label: str, figures: dict[str, dict[str, str]]) -> Iterator[str]:
-    yield "# Figures\n"
+    yield "# Figures\n" if figures["here"] else ""
     for name, path in figures["here"].items():
-        yield figure(path, f"{CAPTIONS[name]}.", f"fig-{label}-{name}")
+        yield from results.figures(label, {name: path})
         if name in figures["recorded"]:
-            yield figure(figures["recorded"][name], f"{CAPTIONS[name]}, as recorded.", f"fig-recorded-{name}")
-
-
-def _jobs(document: dict, defects: list[str]) -> Iterator[str]:
-    """Yield what is wrong with the data, and which jobs are in doubt."""
-    if defects:
-        yield "# Defects\n"
-        yield table(["defect"], [[escape(defect)] for defect in defects], "l")
-    suspects = document["jobs"]["suspects"]
-    if suspects and suspects["kinds"]:
-        yield "# Jobs in doubt\n"
-        rows = [
-            [
-                kind,
-                words.number(found["jobs"]),
-                escape("; ".join(f"{c['op']} {c['size']}: {c['jobs']}" for c in found["cells"])),
-            ]
-            for kind, found in suspects["kinds"].items()
-        ]
-        yield table(["why", "jobs", "cells"], rows, "lrl", f"{suspects['jobs']} of {suspects['of']} jobs")
+            yield from results.figures("recorded", {name: figures["recorded"][name]}, ", as recorded")
