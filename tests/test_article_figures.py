@@ -74,6 +74,19 @@ def written(figure) -> list[tuple]:
     return found
 
 
+def outside(figure, texts: list[tuple]) -> list[str]:
+    """Return what is written beyond the edges of a figure."""
+    page = figure.bbox.padded(0.5)
+    return [text.get_text() for text, box in texts if not (page.contains(*box.min) and page.contains(*box.max))]
+
+
+def overlaps(texts: list[tuple]) -> list[tuple[str, str]]:
+    """Return the pairs of texts that overlap. Two names at the same angle may share a corner of their boxes."""
+    found = [(text.get_text(), text.get_rotation() % 90 > 0, box) for text, box in texts]
+    pairs = [pair for pair in itertools.combinations(found, 2) if not (pair[0][1] and pair[1][1])]
+    return [(one[0], other[0]) for one, other in pairs if one[2].padded(-0.5).overlaps(other[2])]
+
+
 def marks(axis) -> list:
     """Return the marks in a panel that stand for data: no lines without marks, no ticks and no rings."""
     return [line for line in axis.lines if line.get_marker() not in ("None", "", "|") and line.get_markersize() < 6]
@@ -105,12 +118,7 @@ def panels(figure) -> dict:
 def test_texts_are_large_enough_inside_and_apart(which, drawn):
     figure, texts = drawn[which]
     assert min(text.get_fontsize() for text, _ in texts) >= 6
-    page = figure.bbox.padded(0.5)
-    outside = [t.get_text() for t, box in texts if not (page.contains(*box.min) and page.contains(*box.max))]
-    assert outside == []
-    level = [(text.get_text(), box) for text, box in texts if not text.get_rotation() % 90]
-    over = [(a, b) for (a, one), (b, other) in itertools.combinations(level, 2) if one.padded(-0.5).overlaps(other)]
-    assert over == []
+    assert outside(figure, texts) == [] and overlaps(texts) == []
 
 
 @pytest.mark.parametrize("which", ARTICLE)
@@ -148,7 +156,7 @@ def test_the_tiles_of_the_map_are_the_speedups_and_their_colours_the_verdicts(st
     tiles = {(rows[y], columns[x]): text for text in axis.texts for x, y in [text.get_position()] if y in rows}
     expected = {}
     for which, group in cells.GROUPS.values():
-        named = {tuple(cell.split()): name(*cell.split()) for cell in group}
+        named = {tuple(cell.split()): name(*cell.split()) for cell in group.split(", ")}
         for row in studies.of(which)["speedups"]:
             column, at = (row["metric"], row["mode"]), (row["op"], row["size"])
             if at in named and column in columns.values() and row["baseline"] == "eager" and row["speedup"]:
@@ -165,8 +173,8 @@ def test_cells_stand_below_the_heading_of_their_group(drawn):
         labels = [label.get_text() for label in drawn[which][0].axes[0].get_yticklabels()]
         for heading, (topic, group) in cells.GROUPS.items():
             if which == "map" or topic == "architectures":
-                start = labels.index(heading) + 1
-                assert labels[start : start + len(group)] == [name(*cell.split()) for cell in group]
+                own, start = [name(*cell.split()) for cell in group.split(", ")], labels.index(heading) + 1
+                assert labels[start : start + len(own)] == own
 
 
 def test_each_prediction_is_a_point_between_equal_axes_and_a_miss_has_its_name(studies, drawn):
@@ -182,17 +190,18 @@ def test_each_prediction_is_a_point_between_equal_axes_and_a_miss_has_its_name(s
 
 def test_misses_that_read_the_same_are_told_apart_and_many_are_counted(studies):
     row = next(row for row in studies.predictions if row.right is False)
-    other = replace(row, dtype="bfloat16")
-    elsewhere = replace(row, study="h200-elementwise")
-    assert calls._tell_apart([row], studies) == [name(row.op, row.size)]
-    assert calls._tell_apart([row, other], studies) == [
-        f"{name(row.op, row.size)}, {d}" for d in ("float16", "bfloat16")
-    ]
-    assert [label.split(", ")[-1] for label in calls._tell_apart([row, elsewhere], studies)] == ["ops", "elementwise"]
+    told = lambda **other: calls._tell_apart([row, replace(row, **other)], studies)  # noqa: E731
+    own = name(row.op, row.size)
+    assert calls._tell_apart([row], studies) == [own]
+    assert told(dtype="bfloat16") == [f"{own} ({row.dtype})", f"{own} (bfloat16)"]
+    assert told(study="h200-elementwise") == [f"{own} (ops)", f"{own} (elementwise)"]
+    assert told(mode="compile-reduce-overhead") == [f"{own} (compile)", f"{own} (reduce-overhead)"]
     many = Studies(studies.documents)
     many.predictions = [replace(row, size=str(2**place)) for place in range(calls.NAMED + 4)]
-    texts = [text for text, _ in written(draw("law", many))]
-    assert "and 4 more" in [text.get_text() for text in texts]
+    figure = draw("law", many)
+    texts = written(figure)
+    assert "and 4 more" in [text.get_text() for text, _ in texts]
+    assert outside(figure, texts) == [] and overlaps(texts) == []
 
 
 def test_host_times_lie_over_their_launches_and_the_lines_are_the_law(studies, drawn):
@@ -231,8 +240,9 @@ def test_the_course_of_softmax_is_not_monotone(drawn):
 
 def test_bars_are_host_and_device_and_the_tick_is_the_latency(studies, drawn):
     shown = panels(drawn["parts"][0])
-    assert len(shown) == len(calls.SPLIT)
-    for which, cell in calls.SPLIT:
+    places = [(which, cell) for which, split in calls.SPLIT for cell in split.split(", ")]
+    assert list(shown) == [name(*cell.split()) for _, cell in places]
+    for which, cell in places:
         axis, at = shown[name(*cell.split())], studies.cell(which, cell)
         scale = 1000 if "(ms)" in axis.get_xlabel() else 1
         own = {key[3]: call for key, call in law.calls(studies.of(which)).items() if key[:3] == at}
@@ -253,15 +263,16 @@ def test_models_stand_in_their_rows_and_what_never_pays_at_never(studies, drawn)
     ticks = {label.get_text(): x for x, label in zip(right.get_xticks(), right.get_xticklabels(), strict=True)}
     expected = {"speedup": set(), "paid": set(), "open": set()}
     for heading, (which, group) in cells.GROUPS.items():
-        for cell in group if which == "architectures" else ():
-            assert rows[name(*cell.split())] > rows[heading]
+        for cell in group.split(", ") if which == "architectures" else ():
+            y, at = rows[name(*cell.split())], dict(zip(CELL, studies.cell(which, cell), strict=True))
+            assert y > rows[heading]
             for mode in decisions.MODELS:
-                row = cells.find_speedup(studies, which, cell, mode, "latency")
-                expected["speedup"].add((rows[name(*cell.split())], *rounded(row["speedup"])))
+                row = studies.row(which, "speedups", **at, mode=mode, baseline="eager", metric="latency")
+                expected["speedup"].add((y, *rounded(row["speedup"])))
             for mode in decisions.PAYING:
-                row = cells.find(studies, which, "payback", cell, mode=mode, metric="latency")
+                row = studies.row(which, "payback", **at, mode=mode, metric="latency")
                 x = {"after": row["calls"], "never": ticks["never"]}.get(row["kind"])
-                expected["paid" if x else "open"].add((rows[name(*cell.split())], *rounded(x or row["low"])))
+                expected["paid" if x else "open"].add((y, *rounded(x or row["low"])))
     near = lambda y: min(rows.values(), key=lambda row: abs(row - y))  # noqa: E731
     assert {(near(y), x) for x, y in points(left)} == expected["speedup"]
     assert {(near(y), x) for x, y in points(right)} == expected["paid"]
