@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pypdf
 import pytest
 from recorded import rebuilt
 from written import (
@@ -133,6 +134,14 @@ def test_a_table_too_wide_shares_the_page_and_another_has_no_widths():
         assert (second > 10 * first) is shared
 
 
+def test_a_word_is_never_broken():
+    rows = [["`an_op_with_a_long_name`", *["many words " * 40] * 3]]
+    dashes = [
+        part.count("-") for part in markdown.table(["op", *"abc"], rows, "llll", room=60).split("\n")[1].split("|")
+    ]
+    assert dashes[1] / sum(dashes) * 60 > len("an_op_with_a_long_name") > 60 / 4
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Return a folder of the checkout for a test, since typst reads nothing outside of it."""
@@ -150,3 +159,16 @@ def test_the_same_supplement_is_the_same_pdf(folder):
         typeset(folder / f"{name}.md", Path("paper/pandoc.yaml"), Path("paper/supplement.typ"), folder / f"{name}.pdf")
         outputs.append((folder / f"{name}.pdf").read_bytes())
     assert outputs[0] == outputs[1]
+
+
+def test_no_text_is_too_small_to_read(folder):
+    (folder / "small.md").write_text(a_supplement(of(rebuilt("h200-timers"))), encoding="utf-8")
+    typeset(folder / "small.md", Path("paper/pandoc.yaml"), Path("paper/supplement.typ"), folder / "small.pdf")
+    sizes = set()
+
+    def note(text, outer, inner, _, size) -> None:
+        sizes.update({round(size * abs(inner[0] * outer[0]), 2)} if text.strip() else ())
+
+    for page in pypdf.PdfReader(folder / "small.pdf").pages:
+        page.extract_text(visitor_text=note)
+    assert min(sizes) >= 7, "code too, which typst makes smaller than the text around it"

@@ -60,10 +60,11 @@ class Outcome:
     found: str
 
 
-def load(path: Path, *studies: dict) -> list[dict]:
+def load(path: Path, *studies: dict, names_known: bool = True) -> list[dict]:
     """Return the claims of the YAML file at `path`, numbered; raise InputError for the first thing wrong in it.
 
-    A rule may name what `studies` have, besides the recorded ones and those of the repository.
+    A rule may name what `studies` have, besides the recorded ones and those of the repository; any name where it is
+    not known what there is.
     """
     refuse_duplicates([path])
     claims = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -76,7 +77,7 @@ def load(path: Path, *studies: dict) -> list[dict]:
         given = {key: values(claim["rule"].get(key, [])) for key in names}
         for op, size in _ops(claim["rule"]) if "cells" in claim["rule"] else ():
             given = {**given, "op": [*given["op"], op], "size": [*given["size"], size]}
-        for key, allowed in names.items():
+        for key, allowed in names.items() if names_known else ():
             for name in given[key]:
                 require_known(f"{what}: rule.{key}", name, allowed)
     return [{"number": number, **claim} for number, claim in enumerate(claims, 1)]

@@ -27,7 +27,9 @@ def main() -> None:
     document = read(arguments.document)
     own = claims.local(document)
     law.apply(own, studies.laws or None)
-    known = claims.load(arguments.claims, *(one["study"] for one in (*studies.documents, document)))
+    # Without the recorded studies nobody knows the names of what the claims are about.
+    given = [one["study"] for one in (*studies.documents, document)]
+    known = claims.load(arguments.claims, *given, names_known=bool(studies.documents))
     figures = {"here": shown(arguments.figures), "recorded": {}}
     for one, folder in zip(studies.documents, arguments.recorded_figures, strict=True):
         if one is studies.get(topic(document["study"])):
