@@ -95,9 +95,9 @@ def _explain_colours(figure) -> None:
     from matplotlib.patches import Patch
 
     keys = [
-        Patch(facecolor=_shade(-0.7), label="slower than eager"),
+        Patch(facecolor=_shade(-0.7), label="slower (below 1)"),
         Patch(facecolor="white", edgecolor=GREY, linewidth=0.4, label="equal or undecided"),
-        Patch(facecolor=_shade(0.7), label="faster than eager"),
+        Patch(facecolor=_shade(0.7), label="faster (above 1)"),
     ]
     figure.legend(handles=keys, loc="outside lower center", ncols=3, handlelength=1.2)
 
