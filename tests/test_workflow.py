@@ -351,7 +351,7 @@ def test_one_job_can_be_measured_by_hand(tmp_path):
         ),
         ("promote.py results/none", "results/none: no such directory; allowed: results/<machine>"),
         pytest.param("promote.py results/recorded/h200", "is the recorded study itself", marks=pytest.mark.nightly),
-        ("restore.py results/none", "results/none: study.yaml, samples.parquet, jobs.parquet missing; allowed:"),
+        ("restore.py results/none", "results/none: no such directory; allowed: results/recorded/"),
         ("summarize.py --data none --output none", "none/study.yaml: No such file or directory"),
         ("collect.py --study README.md --results none", "README.md: not valid YAML"),
     ],
