@@ -62,3 +62,7 @@ def test_cells_have_names():
     assert name("softmax", "16384") == "softmax 16,384"
     assert name("gpt2_prefill", "1x512") == "GPT-2 prefill 1×512"
     assert name("silu", "7x9") == "silu 7x9" and name("matmul") == NAMES["matmul"]
+
+
+def test_sizes_read_as_people_write_them():
+    assert [words.size(text) for text in ("20971520", "256MiB", "1x128")] == ["20,971,520", "256\u00a0MiB", "1x128"]

@@ -49,7 +49,8 @@ def _models(studies: Studies, _: dict) -> str:
         speedups = [_speedup(studies, "architectures", cell, mode) for mode in modes]
         part = _speedup(studies, "architectures", cell, "compile-reduce-overhead", over="cuda-graph")
         paid = [_payback(studies, cell, mode) for mode in ("compile", "compile-reduce-overhead")]
-        rows.append([name(cell[0], cell[2]), *speedups, part, *paid])
+        # In one line: the other columns are narrow.
+        rows.append([name(cell[0], cell[2]).replace(" ", words.NBSP), *speedups, part, *paid])
     return _or_none(header, rows, "lrrrrrr")
 
 

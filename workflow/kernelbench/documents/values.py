@@ -105,13 +105,13 @@ class Values:
         return words.number(self._measured(row, "launched"))
 
     def setting(self, study: str, path: str) -> str:
-        """Return what the study's mapping says at a path such as sampling.samples."""
+        """Return what the study's mapping says at a path such as sampling.samples: 100, or 256 MiB."""
         found = self.studies.of(study)["study"]
         for key in path.split("."):
             if not isinstance(found, dict) or key not in found:
                 raise InputError(f"setting: {path} is not in the study of {study}; allowed: a path in its study.yaml")
             found = found[key]
-        return words.number(found) if isinstance(found, int | float) else str(found)
+        return words.number(found) if isinstance(found, int | float) else words.size(str(found))
 
     def fact(self, study: str, name: str) -> str:
         """Return what is known of a study as a whole, by one of the names of FACTS."""
@@ -141,7 +141,7 @@ class Values:
 
     def size(self, size: str) -> str:
         """Return a size as people write it: 20,971,520."""
-        return words.number(int(size)) if size.isdigit() else size
+        return words.size(size)
 
     def constant(self, name: str) -> str:
         """Return a number of constants.yaml."""

@@ -1,5 +1,6 @@
 """Numbers and words as the documents show them: the one place where a measured value becomes text."""
 
+import re
 from math import floor, log10
 
 # Keeps a number with its unit, and an interval in one piece.
@@ -57,6 +58,11 @@ def between(low: float, high: float) -> str:
 def number(count: float) -> str:
     """Return a count: 1,240."""
     return f"{count:,.10g}"
+
+
+def size(text: str) -> str:
+    """Return a size as people write it: 20,971,520, or 256 MiB."""
+    return number(int(text)) if text.isdigit() else re.sub(r"(?<=\d)(?=[KMG]iB$)", NBSP, text)
 
 
 def with_unit(time: float, unit: str) -> str:
