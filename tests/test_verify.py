@@ -430,7 +430,7 @@ def test_verify_compares_and_goes_on_after_a_kill_with_what_is_left(checkout, ki
 
     output = checkout.run("verify")
     assert re.search(r"cpu-test: .*1 of 2 cells .*2 repeats: 8 jobs, 8 s ", output)
-    assert re.search(r"metric +figures +confirmed +contradicted +cannot be told +no difference\n", output)
+    assert re.search(r"metric +figures +confirmed +contradicted +open +no difference\n", output)
     assert re.search(r"peak_memory +3 ", output)
     assert "cannot be told: Of 128. (recorded: holds; measured: cannot be told, 0 of 1 rows)" in output
     assert "confirms: Of 256. (recorded: holds; measured: holds, 1 of 1 rows)" in output

@@ -293,7 +293,8 @@ def report(figures: pd.DataFrame, judged: list[tuple]) -> list[Table | str]:
     """
     overview = Table(box=None, pad_edge=False)
     overview.add_column("metric", no_wrap=True)
-    for name in ("figures", CONFIRMED, CONTRADICTED, OPEN, "no difference"):
+    # A terminal of 80 columns has no room for "cannot be told".
+    for name in ("figures", CONFIRMED, CONTRADICTED, "open", "no difference"):
         overview.add_column(name, justify="right", no_wrap=True)
     for metric, rows in figures.groupby("metric", sort=False):
         counts = [str((rows.outcome == outcome).sum()) for outcome in (CONFIRMED, CONTRADICTED, OPEN)]

@@ -8,7 +8,6 @@ import yaml
 from rich.console import Console
 
 from kernelbench import claims, inner, start
-from kernelbench.documents.studies import topic
 from kernelbench.errors import InputError, run
 from kernelbench.jobs import read as read_jobs
 from kernelbench.study import RECORDED
@@ -45,7 +44,12 @@ def main() -> None:
     figures = compare(Data(recorded), Data(results))
     write_csv(figures, results / "verify.csv")
     again = json.loads((results / "summary.json").read_text(encoding="utf-8"))
-    about = [claim for claim in known if claims.topics(claim["rule"]) == [topic(study)]]
+    own = claims.local(document)  # A claim about the default study is one about a CPU's as well.
+    about = [
+        claim
+        for claim in known
+        if claims.is_about_cells(claim["rule"]) and all(name in own for name in claims.topics(claim["rule"]))
+    ]
     for piece in report(figures, judge(about, document, again)):
         console.print(piece, soft_wrap=True)
 
