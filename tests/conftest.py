@@ -7,12 +7,14 @@ not inherit it; test_kernels.py sets it again for itself.
 
 import contextlib
 import os
+import sys
 
 # Several tests run at once: threads of theirs, and of what they start, would only wait for each other.
 os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
 # Asks the driver without opening the GPU, so that a test may still fork.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
+import pytest
 import torch
 
 if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
@@ -25,3 +27,10 @@ if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
 def pytest_collection_modifyitems(items):
     """Put the files whose tests mostly wait for other processes first, so that none is left to wait for at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture(autouse=True)
+def _counters():
+    """Clear the compiler's counters: a job reads from them what became of its frames, in a process of its own."""
+    if utils := sys.modules.get("torch._dynamo.utils"):
+        utils.counters.clear()
