@@ -17,7 +17,7 @@ PAYING = ["compile", "compile-reduce-overhead"]
 # The speedup at which the map's colour is full, how pale it is next to 1, and the gap between its halves in tiles.
 DEEPEST, PALEST, GAP = 4, 0.12, 0.4
 # Inches from one line of a list to the next: of tiles, and of points with intervals. Headings stand farther off.
-TILE, LINE, APART = 0.115, 0.155, 0.3
+TILE, LINE, APART = 0.103, 0.155, 0.3
 
 
 def draw_map(studies: Studies):
@@ -26,7 +26,7 @@ def draw_map(studies: Studies):
     lines = _list(cells.find_groups(studies, columns))
     if not lines:
         return parts.blank(NARROW, "no study has a cell of the map")
-    figure, axes = parts.grid(NARROW, TILE * (lines[-1][0] + 1) + 0.85, 1, 1)
+    figure, axes = parts.grid(NARROW, TILE * (lines[-1][0] + 1) + 0.8, 1, 1)
     axis = axes[0, 0]
     places = [place + GAP * (place // len(MAPPED)) for place in range(len(columns))]
     for y, _, entry in lines:
