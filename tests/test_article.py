@@ -11,7 +11,7 @@ import yaml
 from checkout import TINY, Checkout
 from recorded import rebuilt
 
-from kernelbench import claims, prior
+from kernelbench import claims, published
 from kernelbench.documents import article, law, tables
 from kernelbench.documents.studies import Studies, topic
 from kernelbench.documents.values import FACTS, Values
@@ -23,7 +23,7 @@ PAPER = ROOT / "paper"
 TEXT = (PAPER / "paper.md").read_text(encoding="utf-8")
 CLAIMS = claims.load(PAPER / "claims.yaml")
 CONSTANTS = yaml.safe_load((PAPER / "constants.yaml").read_text(encoding="utf-8"))
-EARLIER = prior.load(PAPER / "published.yaml")
+EARLIER = published.load(PAPER / "published.yaml")
 RECORDED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["recorded"]
 
 

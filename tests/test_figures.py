@@ -300,11 +300,6 @@ def test_every_figure_has_a_caption():
 
 
 def test_published_numbers_are_consistent():
-    assert {entry["claim"] for entry in PUBLISHED["ops"].values()} <= {
-        "faster",
-        "near parity",
-        "slower",
-    }
     assert all(e["low"] < e["mean"] < e["high"] for e in PUBLISHED["ops"].values())
 
 

@@ -8,7 +8,7 @@ import pytest
 from checkout import ROOT, TINY
 from records import small_study, tables, write_records
 
-from kernelbench import attempts, claims, jobs, notes, old_records, prior, start
+from kernelbench import attempts, claims, jobs, notes, old_records, published, start
 from kernelbench.documents.studies import Studies
 from kernelbench.gate import Gate
 from kernelbench.harness.measure import measure
@@ -129,15 +129,15 @@ def unworded(value):
 def decided(name: str) -> dict:
     """Return what all that follows makes of a recorded study: tables, claims, gate, plan."""
     summary, speedups, document = summarize(RECORDED / name)
-    published = prior.load(ROOT / "paper" / "published.yaml")
+    works = published.load(ROOT / "paper" / "published.yaml")["works"]
     own = claims.load(ROOT / "paper" / "claims.yaml")
     study = Study({**document["study"], "recorded": []}, here=False)
-    judged = prior.judged(published["claims"], document)
+    earlier = [list(published.judged(claim, [document])) for work in works for claim in work["claims"]]
     return {
         "summary": summary.drop(columns="notes").to_csv(),
         "speedups": speedups.drop(columns="notes").to_csv(),
         "document": unworded(document),
-        "published": unworded(judged),
+        "published": [(label, outcome.outcome) for found in earlier for label, outcome, _ in found],
         "claims": [claim["outcome"] for claim in claims.judged(own, Studies([document]))],
         "gate": [(defect.what, defect.jobs) for defect in Gate(RECORDED / name).defects()],
         "plan": [(source.name, source.by_op) for source in recorded(RECORDED, study)],

@@ -16,6 +16,7 @@ from kernelbench import promote, restore
 from kernelbench.collect import FLAGS, SAME, collect
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
+from kernelbench.jobs import packages
 from kernelbench.jobs import read as read_jobs
 from kernelbench.notes import (
     ExactIntervalDisagrees,
@@ -612,3 +613,9 @@ def test_a_mean_says_which_sizes_it_lacks_of_a_mode_or_a_baseline_that_has_only_
     assert row(speedups, **some, mode="triton", baseline="eager").notes[0] == left
     assert row(speedups, **some, mode="compile", baseline="triton").notes[0] == left
     assert not find(row(speedups, **some, mode="compile", baseline="eager").notes, SizesNotMeasured)
+
+
+def test_packages_are_told_with_their_versions():
+    rows = pd.DataFrame({"mode": ["eager", "onnx", "jax"], "library.onnxruntime": [None, "1.2", None], "x": [1, 2, 3]})
+    assert packages(rows.assign(**{"library.jax": [None, None, "0.3"]})) == {"onnxruntime": "1.2", "jax": "0.3"}
+    assert packages(rows[["mode"]]) == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from recorded import rebuilt
 
-from kernelbench import claims, prior
+from kernelbench import claims, published
 from kernelbench.documents import article, law
 from kernelbench.documents.markdown import widths_of
 from kernelbench.documents.report import report
@@ -17,7 +17,7 @@ from kernelbench.documents.supplement import supplement
 ROOT = Path(__file__).parents[1]
 CLAIMS = claims.load(ROOT / "paper" / "claims.yaml")
 SECTIONS = article.sections((ROOT / "paper" / "paper.md").read_text(encoding="utf-8"))
-EARLIER = prior.load(ROOT / "paper" / "published.yaml")
+EARLIER = published.load(ROOT / "paper" / "published.yaml")
 COVERAGE = {"draws": 100, "coverage": {"normal": {"peak": 0, "held": {"3": 0.951, "10": 0.9525}}}}
 # Studies that are quick to rebuild: of a GPU with and without models, and of a CPU.
 FEW = ("h200-timers", "h100-architectures", "cpu-amd-epyc-elementwise")

@@ -7,10 +7,11 @@ each a value or a list of values, as far as the table has them. Without `size` t
 the place of op and size: a list of texts such as "resnet50 64".
 
 One word says of how many rows a condition must hold: `every`, `some`, `most` (more than half of them) or `none`. The
-condition is a verdict or a list of verdicts, or {above: NUMBER} or {below: NUMBER}, which a row meets with its whole
-interval. A row without a verdict, or whose interval holds the number, is undecided. Undecided rows leave a claim open
-where they could turn it; `none` asks only that no row is shown to meet the condition, so that only a missing row leaves
-it open.
+condition is a verdict, a list of verdicts, or {above: NUMBER}, {below: NUMBER}, {is: NUMBER} or {within: SHARE} of 1.
+The whole interval of a row must meet it; `of` names another column than the table's own value. Repeats in two groups or
+far apart make an interval too narrow; statistics.FAR widens it first. A row is undecided if it has no verdict, or if
+its interval lies on both sides of a limit. A claim stays open if undecided rows could turn it; `none` asks only that no
+row is shown to meet the condition, so that only a missing row leaves it open.
 """
 
 import math
@@ -25,7 +26,10 @@ from kernelbench.documents.studies import OPS, Studies, topic
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.names import known
+from kernelbench.notes import FLAGS, SizesNotMeasured, find
+from kernelbench.statistics import FAR
 from kernelbench.study import refuse_duplicates, require_known, validate
+from kernelbench.words import ALL
 
 SCHEMA = ROOT / "workflow" / "schemas" / "claims.schema.yaml"
 CELL = ("op", "dtype", "size")
@@ -50,10 +54,14 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether a claim holds, how many of its rows have a value, of how many, the names of those that decide, and
-    what was found in a few words."""
+    """Whether a claim holds, and why.
+
+    met: how many rows meet the condition; rows: how many have a value; of: how many there should be; deciding: the
+    names of those that decide; found: what was found, in a few words.
+    """
 
     outcome: str
+    met: int
     rows: int
     of: int
     deciding: list[str]
@@ -69,18 +77,23 @@ def load(path: Path, *studies: dict, names_known: bool = True) -> list[dict]:
     refuse_duplicates([path])
     claims = yaml.safe_load(path.read_text(encoding="utf-8"))
     validate(claims, SCHEMA, path.name)
-    ids, names = [claim["id"] for claim in claims], known(*studies)
+    require_names(claims, path.name, known(*studies) if names_known else {})
+    return [{"number": number, **claim} for number, claim in enumerate(claims, 1)]
+
+
+def require_names(claims: list[dict], file: str, names: dict[str, list[str]]) -> None:
+    """Raise InputError for an id that two claims have, and for a name of a rule that is not one of the `names`."""
+    ids = [claim["id"] for claim in claims]
     for claim in claims:
-        what = f"{path.name}: {claim['id']}"
+        what, rule = f"{file}: {claim['id']}", claim.get("rule", {})
         if ids.count(claim["id"]) > 1:
             raise InputError(f"{what}: is given twice; allowed: each id once")
-        given = {key: values(claim["rule"].get(key, [])) for key in names}
-        for op, size in _ops(claim["rule"]) if "cells" in claim["rule"] else ():
+        given = {key: values(rule.get(key, [])) for key in names}
+        for op, size in map(str.split, rule.get("cells", []) if names else ()):
             given = {**given, "op": [*given["op"], op], "size": [*given["size"], size]}
-        for key, allowed in names.items() if names_known else ():
+        for key, allowed in names.items():
             for name in given[key]:
                 require_known(f"{what}: rule.{key}", name, allowed)
-    return [{"number": number, **claim} for number, claim in enumerate(claims, 1)]
 
 
 def topics(rule: dict) -> list[str]:
@@ -91,6 +104,17 @@ def topics(rule: dict) -> list[str]:
 def is_about_cells(rule: dict) -> bool:
     """Return whether a rule selects rows of single cells, which can be measured again by themselves."""
     return KEYS[rule.get("table", "speedups")][0] == "op"
+
+
+def word_of(rule: dict) -> str:
+    """Return the word of a rule that says of how many rows its condition must hold."""
+    return next(word for word in WORDS if word in rule)
+
+
+def column_of(rule: dict) -> str | None:
+    """Return the column that a rule's condition names, None where it is about the table's own value."""
+    condition = rule[word_of(rule)]
+    return condition.get("of") if isinstance(condition, dict) else None
 
 
 def selected(rule: dict, study: dict) -> list[tuple]:
@@ -121,18 +145,22 @@ def _ops(rule: dict) -> list[tuple[str, list | str | None]]:
 
 def evaluate(rule: dict, documents: list[dict]) -> Outcome:
     """Return whether a rule holds of these documents of summary.json, one for each study that it is about."""
-    table = rule.get("table", "speedups")
-    word = next(word for word in WORDS if word in rule)
-    rows = {}
+    table, rows = rule.get("table", "speedups"), {}
     for document in documents:
         there = {tuple(str(row[key]) for key in KEYS[table]): row for row in document.get(table, [])}
         name = (topic(document["study"]),) if len(documents) > 1 else ()
         rows |= {(*name, *key): there.get(key) for key in selected(rule, document["study"])}
+    return decide(rule, rows)
+
+
+def decide(rule: dict, rows: dict[tuple, dict | None]) -> Outcome:
+    """Return whether a rule holds of rows of its table, by their keys; None stands for a missing one."""
+    word, table = word_of(rule), rule.get("table", "speedups")
     met = {key: LOST if row is None else _meets(row, rule[word], table) for key, row in rows.items()}
     by = {answer: [key for key, found in met.items() if found == answer] for answer in (YES, NO, UNDECIDED, LOST)}
     outcome, deciding = _outcome(word, by, list(met))
-    names = ["/".join(key) for key in deciding]
-    return Outcome(outcome, len(met) - len(by[LOST]), len(met), names, _finding(rule, word, by, outcome, rows))
+    counts = len(by[YES]), len(met) - len(by[LOST]), len(met)
+    return Outcome(outcome, *counts, ["/".join(key) for key in deciding], _finding(rule, word, by, outcome, rows))
 
 
 def _outcome(word: str, by: dict[str, list[tuple]], rows: list[tuple]) -> tuple[str, list[tuple]]:
@@ -152,6 +180,8 @@ def _outcome(word: str, by: dict[str, list[tuple]], rows: list[tuple]) -> tuple[
 
 def _meets(row: dict, condition: str | list | dict, table: str) -> str:
     """Return what a row says of a condition."""
+    if row.get("size") == ALL and find(row.get("notes", []), SizesNotMeasured):
+        return UNDECIDED  # A mean over some of the sizes is another than the one that is asked for.
     if not isinstance(condition, dict):
         if not row["verdict"]:
             return LOST
@@ -159,17 +189,27 @@ def _meets(row: dict, condition: str | list | dict, table: str) -> str:
     low, high = bounds(row, table, condition.get("of"))
     if low is None:
         return LOST
-    above = "above" in condition
-    limit = condition["above"] if above else condition["below"]
-    if low <= limit <= high:
-        return UNDECIDED if low < high else NO
-    return YES if (low > limit) == above else NO
+    if find(row.get("notes", []), *FLAGS):
+        low, high = low / FAR, high * FAR
+    least, most = _limits(condition)
+    return YES if least <= low and high <= most else NO if high < least or low > most else UNDECIDED
+
+
+def _limits(condition: dict) -> tuple[float, float]:
+    """Return between which values a condition wants a row's interval; the number of `above` and `below` is outside."""
+    if "within" in condition:
+        return 1 / (1 + condition["within"]), 1 + condition["within"]
+    if "is" in condition:
+        return condition["is"], condition["is"]
+    if "above" in condition:
+        return math.nextafter(condition["above"], math.inf), math.inf
+    return -math.inf, math.nextafter(condition["below"], -math.inf)
 
 
 def bounds(row: dict, table: str, column: str | None = None) -> tuple[float | None, float | None]:
     """Return the ends of the interval of a row's value: of the table's own, or of another column, which has none."""
     if column:
-        return row[column], row[column]
+        return row.get(column), row.get(column)
     if table in ("speedups", "summary", "arms"):
         value = row.get("estimate" if table == "summary" else "speedup")
         low, high = row.get("ci_low"), row.get("ci_high")
@@ -196,7 +236,7 @@ def _finding(rule: dict, word: str, by: dict, outcome: str, rows: dict) -> str:
 def _value(row: dict | None, rule: dict) -> str:
     if row is None:
         return "(not measured)"
-    low, high = bounds(row, rule.get("table", "speedups"))
+    low, high = bounds(row, rule.get("table", "speedups"), column_of(rule))
     verdict = row.get("verdict")
     shown = "" if low is None else f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
     return f"({', '.join(filter(None, (verdict, shown))) or row.get('reason') or 'no value'})"
@@ -223,7 +263,7 @@ def judged(claims: list[dict], studies: Studies) -> list[dict]:
 def _judge(rule: dict, studies: Studies) -> Outcome:
     missing = [name for name in topics(rule) if name not in studies]
     if missing:
-        return Outcome(OPEN, 0, 0, [], f"not measured: {', '.join(missing)}")
+        return Outcome(OPEN, 0, 0, 0, [], f"not measured: {', '.join(missing)}")
     return evaluate(rule, [studies.of(name) for name in topics(rule)])
 
 

@@ -20,21 +20,28 @@ PHASES = {
 CACHES = {"compile.inductor": "fxgraph_cache", "compile.autograd": "autograd_cache"}
 
 
-def about(jobs: pd.DataFrame, rows: list[tuple]) -> list[dict]:
+def about(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict]:
     """Return for each of the rows (op, dtype, size, mode) that ran these and what its jobs say of the following.
 
     The COUNTS; hits, misses: of the compile caches; skips: how often a CUDA graph was to be recorded and was not,
     unless never; seconds: by PHASES; launched, launches, busy: of one call, as profiled, the number of kernels, that of
-    the host's launches (a CUDA graph is one) and what the kernels took together (µs);
-    series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other.
+    the host's launches (a CUDA graph is one) and what the kernels took together (µs); spared: how many kernels fewer
+    than the baseline's call;
+    series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other;
+    series_recompiles: the recompiles after the last of them.
     """
     ran = dict(list(jobs[jobs.status == "ok"].sort_values("repeat", kind="stable").groupby(KEY)))
-    return [
-        {**dict(zip(KEY, row, strict=True)), **said}
+    found = {
+        tuple(row): said
         for row in rows
         if (own := ran.get(tuple(row))) is not None
         and (said := _counts(own) | _caches(own) | _skips(own) | _phases(own) | _launched(own) | _series(own))
-    ]
+    }
+    for (*cell, _), said in found.items():
+        launched = found.get((*cell, baseline), {}).get("launched")
+        if launched is not None and "launched" in said:
+            said["spared"] = launched - said["launched"]
+    return [{**dict(zip(KEY, row, strict=True)), **said} for row, said in found.items()]
 
 
 def _texts(jobs: pd.DataFrame, column: str) -> list:
@@ -85,4 +92,5 @@ def _series(jobs: pd.DataFrame) -> dict:
     times = {
         name: pd.DataFrame([[p[name] for p in run] for run in runs]).median() for name in ("first_call", "latency")
     }
-    return {"series": [point | {name: float(times[name][i]) for name in times} for i, point in enumerate(runs[0])]}
+    series = [point | {name: float(times[name][i]) for name in times} for i, point in enumerate(runs[0])]
+    return {"series": series, "series_recompiles": series[-1]["recompiles"]}

@@ -176,7 +176,7 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         "traces": traces(data.jobs),
         "jobs": jobs.about(data.jobs),
         "packages": jobs.packages(data.jobs),
-        "compilation": compilation.about(data.jobs, data.rows),
+        "compilation": compilation.about(data.jobs, data.rows, data.study["baselines"][0]),
         "targets": _plain(pd.DataFrame(_targets(data, ceilings))),
         "summary": _plain(summary),
         "speedups": _plain(speedups),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from kernelbench import claims, prior
+from kernelbench import claims, published
 from kernelbench.documents import article, law, tables
 from kernelbench.documents.studies import Studies
 from kernelbench.documents.values import Values
@@ -34,7 +34,7 @@ def main() -> None:
     law.apply(studies)
     given = [document["study"] for document in studies.documents]
     judged = claims.judged(claims.load(arguments.claims, *given), studies)
-    earlier = prior.load(arguments.published, *given)
+    earlier = published.load(arguments.published, *given)
     constants = yaml.safe_load(arguments.constants.read_text(encoding="utf-8"))
     functions = Values(studies, constants, earlier).functions() | {
         "table": partial(tables.table, studies=studies, earlier=earlier),

@@ -3,12 +3,12 @@
 import argparse
 from pathlib import Path
 
-from kernelbench import prior
 from kernelbench.documents import law
 from kernelbench.documents.files import read, shown
 from kernelbench.documents.studies import Studies
 from kernelbench.documents.supplement import supplement
 from kernelbench.errors import run
+from kernelbench.published import load as load_published
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     again = {path.parent.name: read(path) for path in arguments.again}
     studies = Studies(documents)
     law.apply(studies)
-    published = prior.load(arguments.published, *(document["study"] for document in documents))
+    published = load_published(arguments.published, *(document["study"] for document in documents))
     figures = {
         document["study"]["machine"]: shown(folder)
         for document, folder in zip(documents, arguments.figures, strict=True)

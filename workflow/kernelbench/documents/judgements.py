@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kernelbench import prior
-from kernelbench.claims import WORDS, topics, values
+from kernelbench import published
+from kernelbench.claims import column_of, topics, values, word_of
 from kernelbench.documents import words
 from kernelbench.documents.markdown import escape
 from kernelbench.documents.results import sheet
@@ -25,7 +25,7 @@ def claims(judged: list[dict]) -> Iterator[str]:
 
 def rule(of: dict) -> str:
     """Return a claim's rule as one line: which rows of which study, and what holds of how many of them."""
-    word = next(word for word in WORDS if word in of)
+    word = word_of(of)
     table = of.get("table", "speedups")
     sizes = [f"({_listed(of['size'])})"] if "size" in of else []
     cells = _listed(of.get("cells", of.get("op", [])))
@@ -53,32 +53,30 @@ def _listed(given) -> str:
     return ", ".join(values(given))
 
 
-def earlier(studies: Studies, published: dict) -> Iterator[str]:
-    """Yield two tables for each earlier work: what each study of ours says to what it said, and what none can say."""
-    found = {one["study"]["machine"]: prior.judged(published["claims"], one) for one in studies.documents}
-    for work in published["works"]:
-        title = f"{work['title'][0].upper()}{work['title'][1:]} ({work['machine']})"
-        tested, rest = [], []
-        for claim in (claim for claim in published["claims"] if claim["work"] == work["id"]):
-            said = [claim["says"], escape(claim.get("figure", ""))]
-            ours = {label: own[claim["id"]] for label, own in found.items() if own[claim["id"]]["rows"]}
-            if not ours:
-                rest.append([*said, claim.get("answer", "")])
-            for label, own in ours.items():
-                tested.append([*said, f"`{label}`", escape(_range(own["rows"])), own["verdict"]])
-                said = ["", ""]
-        yield sheet(["said", "figure", "study", "ours", "verdict"], tested, "lllll", title)
-        yield sheet(["said", "figure", "answer"], rest, "lll", f"{title}: not tested")
+def earlier(studies: Studies, work: dict) -> Iterator[str]:
+    """Yield two tables of an earlier work: what our studies say to its claims, and the claims that none can test."""
+    title = f"{work['title'][0].upper()}{work['title'][1:]} ({work['machine']})"
+    tested, rest = [], []
+    for claim in work["claims"]:
+        said = [claim["says"], escape(claim.get("figure", ""))]
+        found = list(published.judged(claim, studies.documents))
+        if not found:
+            rest.append([*said, claim.get("answer", "")])
+        for label, outcome, rows in found:
+            met = f"{outcome.outcome}, {outcome.met} of {outcome.of}"
+            tested.append([*said, f"`{label}`", escape(_range(claim["rule"], rows)), met])
+            said = ["", ""]
+    yield sheet(["said", "figure", "study", "ours", "outcome, rows"], tested, "lllll", title)
+    yield sheet(["said", "figure", "answer"], rest, "lll", f"{title}: not tested")
 
 
-def _range(rows: list[dict]) -> str:
+def _range(rule: dict, rows: list[dict]) -> str:
     """Return from where to where our rows go: speedups, counts, or calls until compiling has paid."""
-    if "count" in rows[0]:
-        counts = sorted({row["count"] for row in rows})
-        return (
-            f"{'–'.join(dict.fromkeys(map(words.number, (counts[0], counts[-1]))))} {rows[0]['of'].replace('_', ' ')}"
-        )
-    if "kind" in rows[0]:
+    if rule.get("table") == "payback":
         return f"paid after {', '.join(dict.fromkeys(map(words.calls, rows)))}"
-    speedups = [row["speedup"] for row in rows if row.get("speedup") is not None]
-    return words.between(min(speedups), max(speedups)) if speedups else ""
+    if rule.get("table") == "compilation":
+        column = column_of(rule)
+        ends = min(row[column] for row in rows), max(row[column] for row in rows)
+        return f"{'–'.join(dict.fromkeys(map(words.number, ends)))} {column.replace('_', ' ')}"
+    speedups = [row["speedup"] for row in rows]
+    return words.between(min(speedups), max(speedups))

@@ -22,7 +22,8 @@ def supplement(
     """
     pieces = [head("Does `torch.compile` pay? Supplement", author="KernelBench contributors", contents=True)]
     pieces += _section("Claims of the article", "claims", judgements.claims(claims))
-    pieces += _section("Earlier work", "earlier", judgements.earlier(studies, published))
+    tables = [table for work in published["works"] for table in judgements.earlier(studies, work)]
+    pieces += _section("Earlier work", "earlier", tables)
     about_all = [*checks.predictions(studies), checks.coverage(coverage), checks.again(again)]
     pieces += _section("The law, the intervals, and what was measured again", "checks", about_all)
     for document in studies.documents:
