@@ -110,6 +110,8 @@ def test_a_rule_is_one_line(rule, line):
 def test_every_published_claim_has_our_verdicts_or_an_answer(text):
     assert all(claim["says"] in text for work in EARLIER["works"] for claim in work["claims"])
     rows = [row for table in tables(text) if table[0][:3] == ["said", "figure", "study"] for row in table[1:]]
+    untested = [row for table in tables(text) if table[0] == ["said", "figure", "answer"] for row in table[1:]]
+    assert len(untested) > 10 and all(answer for *_, answer in untested)
     assert {"`h100-architectures`", "`cpu-amd-epyc-elementwise`"} <= {row[2] for row in rows} and all(
         r[4] for r in rows
     )

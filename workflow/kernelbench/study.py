@@ -18,6 +18,7 @@ from pathlib import Path
 
 import jsonschema
 import yaml
+from referencing import Registry, Resource
 
 from kernelbench import machine
 from kernelbench.errors import InputError, nearest
@@ -628,10 +629,15 @@ _TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": 
 _Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
 
 
+@cache
+def _schema(path: Path) -> dict:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
 def validate(document, schema: Path, what: str) -> None:
     """Raise InputError, which begins with `what`, for the first thing of `document` that the YAML `schema` refuses."""
-    schema = yaml.safe_load(schema.read_text(encoding="utf-8"))
-    errors = list(_Validator(schema).iter_errors(document))
+    schemas = Registry(retrieve=lambda name: Resource.from_contents(_schema(schema.parent / name)))
+    errors = list(_Validator(_schema(schema), registry=schemas).iter_errors(document))
     if errors:
         # A misspelt key is both unknown and missing: the former says what was meant.
         worst = min(errors, key=lambda e: (e.validator != "additionalProperties", list(map(str, e.absolute_path))))

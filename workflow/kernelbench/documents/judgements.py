@@ -61,7 +61,7 @@ def earlier(studies: Studies, work: dict) -> Iterator[str]:
         said = [claim["says"], escape(claim.get("figure", ""))]
         found = list(published.judged(claim, studies.documents))
         if not found:
-            rest.append([*said, claim.get("answer", "")])
+            rest.append([*said, claim.get("answer", "not measured")])
         for label, outcome, rows in found:
             met = f"{outcome.outcome}, {outcome.met} of {outcome.of}"
             tested.append([*said, f"`{label}`", escape(_range(claim["rule"], rows)), met])
@@ -77,6 +77,6 @@ def _range(rule: dict, rows: list[dict]) -> str:
     if rule.get("table") == "compilation":
         column = column_of(rule)
         ends = min(row[column] for row in rows), max(row[column] for row in rows)
-        return f"{'–'.join(dict.fromkeys(map(words.number, ends)))} {column.replace('_', ' ')}"
+        return f"{' to '.join(dict.fromkeys(map(words.number, ends)))} {column.replace('_', ' ')}"
     speedups = [row["speedup"] for row in rows]
     return words.between(min(speedups), max(speedups))
