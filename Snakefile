@@ -16,16 +16,16 @@ import math
 import os
 from pathlib import Path
 
-from kernelbench import freshness, disk, progress, start
-from kernelbench.artefacts import ARTEFACTS
+from kernelbench.running import freshness, preflight, snakemake_progress, job_process
+from kernelbench.running.artefacts import ARTEFACTS
 from kernelbench.figures import FIGURES, shown
 from kernelbench.harness.environment import user
-from kernelbench.lanes import Lanes, environment
-from kernelbench.sources import sources
-from kernelbench.study import AGAIN, Study, refuse_duplicates, typed
+from kernelbench.running.gpu_lanes import Lanes, environment
+from kernelbench.running.script_sources import sources
+from kernelbench.study.study import AGAIN, Study, refuse_duplicates, typed
 
-disk.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
-disk.require_writable()
+preflight.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
+preflight.require_writable()
 if not workflow.remote_exec:
     freshness.require_past_tree()
 
@@ -48,8 +48,8 @@ for name, slots in lanes.alone().items():
     workflow.register_resource(name, slots)
 # What the jobs are told: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place
 # for bytecode, this Python as python, and a name of the user.
-os.environ |= environment(study.device) | start.bytecode() | start.python_first() | user()
-os.environ |= start.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
+os.environ |= environment(study.device) | job_process.bytecode() | job_process.python_first() | user()
+os.environ |= job_process.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
 shown_of = dict(zip(study.recorded, shown(study.recorded_studies()), strict=True))
@@ -74,7 +74,7 @@ include: "workflow/rules/artefacts.smk"
 
 
 onstart:
-    progress.announce(study.results, workflow.dag.needrun_jobs(), start.cleared())
+    snakemake_progress.announce(study.results, workflow.dag.needrun_jobs(), job_process.cleared())
     # Snakemake's limit of job starts a second has it look at all ready jobs once a second for each job that has ended: by
     # the two hundredth that keeps a core busy, beside what is measured. Only submissions need a limit.
     if not submits:
@@ -82,7 +82,7 @@ onstart:
 
 
 onerror:
-    disk.say_if_full(Path(study.results))
+    preflight.say_if_full(Path(study.results))
 
 
 # What is made of the recorded studies: the article, which must say what they do, and its supplement.

@@ -113,7 +113,7 @@ class Checkout:
                 shutil.copyfile(ROOT / name, path / name)
         (path / "results" / "recorded").mkdir(parents=True, exist_ok=True)
         self.locks.mkdir(exist_ok=True)
-        lanes = path / "workflow" / "kernelbench" / "lanes.py"
+        lanes = path / "workflow" / "kernelbench" / "running" / "gpu_lanes.py"
         before, found, after = lanes.read_text(encoding="utf-8").partition('LOCKS = Path("/tmp")')
         assert found, "the place of the locks is no longer said there"
         lanes.write_text(f"{before}LOCKS = Path({str(self.locks)!r}){after}", encoding="utf-8")

@@ -3,10 +3,10 @@
 import json
 from functools import cache
 
-from kernelbench.documents import law
-from kernelbench.documents.studies import Studies
-from kernelbench.study import RECORDED
-from kernelbench.summarize import summarize
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies
+from kernelbench.analysis.summary import summarize
+from kernelbench.study.study import RECORDED
 
 
 def rebuilt(name: str) -> dict:
@@ -23,5 +23,5 @@ def _text(name: str) -> str:
 def studied(*names: str) -> Studies:
     """Return these recorded studies with the law applied to them, new ones that a test may change."""
     found = Studies([rebuilt(name) for name in names])
-    law.apply(found)
+    host_law.apply(found)
     return found

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import machine
-from kernelbench.collect import collect
+from kernelbench.analysis.summary import summarize
 from kernelbench.harness import record
-from kernelbench.study import Study
-from kernelbench.summarize import summarize
+from kernelbench.records.collect import collect
+from kernelbench.study import machine
+from kernelbench.study.study import Study
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
 ENVIRONMENT = {

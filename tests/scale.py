@@ -24,10 +24,10 @@ import psutil
 from checkout import ROOT, TINY, Checkout
 from standin import write
 
-from kernelbench.collect import KEY
 from kernelbench.harness import record
 from kernelbench.harness.provenance import source_blobs, sources_digest
-from kernelbench.study import RECORDED, Study
+from kernelbench.records.collect import KEY
+from kernelbench.study.study import RECORDED, Study
 
 RESULTS = "results/cpu-scale"
 # A label of an op has four sizes, in five modes, ten repeats each.

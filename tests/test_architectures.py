@@ -15,7 +15,6 @@ import yaml
 from checkout import ROOT, TINY
 from torch import nn
 
-from kernelbench import machine
 from kernelbench.errors import InputError
 from kernelbench.harness import accuracy, compiler, package, record
 from kernelbench.harness.dtypes import DTYPES
@@ -27,8 +26,9 @@ from kernelbench.harness.workloads.torchvision import Torchvision
 from kernelbench.harness.workloads.transformer import Transformer
 from kernelbench.harness.workloads.transformers import Transformers
 from kernelbench.notes import NeedsDevice, NoRepeatedBlocks, NotInstalled, ZeroReference, load
-from kernelbench.study import Study
-from kernelbench.study import load as load_study
+from kernelbench.study import machine
+from kernelbench.study.study import Study
+from kernelbench.study.study import load as load_study
 
 FILE = ROOT / "workflow" / "studies" / "architectures.yaml"
 SMALL_LLAMA = {

@@ -11,17 +11,18 @@ import yaml
 from checkout import TINY, Checkout
 from recorded import rebuilt
 
-from kernelbench import claims, published
-from kernelbench.documents import article, law, tables
-from kernelbench.documents.studies import Studies, topic
-from kernelbench.documents.values import FACTS, Values
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies, topic
+from kernelbench.claims import published, rules
 from kernelbench.errors import InputError
-from kernelbench.study import Study
+from kernelbench.paper import article, tables
+from kernelbench.paper.values import FACTS, Values
+from kernelbench.study.study import Study
 
 ROOT = Path(__file__).parents[1]
 PAPER = ROOT / "paper"
 TEXT = (PAPER / "paper.md").read_text(encoding="utf-8")
-CLAIMS = claims.load(PAPER / "claims.yaml")
+CLAIMS = rules.load(PAPER / "claims.yaml")
 CONSTANTS = yaml.safe_load((PAPER / "constants.yaml").read_text(encoding="utf-8"))
 EARLIER = published.load(PAPER / "published.yaml")
 RECORDED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["recorded"]
@@ -31,7 +32,7 @@ RECORDED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["r
 def studies() -> Studies:
     """Return the recorded studies with the law applied, which no test changes."""
     found = Studies([rebuilt(name) for name in RECORDED])
-    law.apply(found)
+    host_law.apply(found)
     return found
 
 
@@ -48,7 +49,7 @@ def known(studies) -> dict:
 
 
 def rendered(known: dict, studies: Studies, text: str = TEXT, claimed=CLAIMS) -> tuple[str, list[article.Mark]]:
-    return article.render(text, "paper.md", known, claims.judged(claimed, studies))
+    return article.render(text, "paper.md", known, rules.judged(claimed, studies))
 
 
 # What the text itself may say
@@ -96,14 +97,14 @@ def test_every_claim_holds_on_the_recorded_data_and_nothing_is_missing(known, st
 def turned(claim: dict, studies: Studies) -> Studies:
     """Return the studies with the rows of one claim turned round, the others as they are."""
     rule = claim["rule"]
-    table, keys = rule.get("table", "speedups"), claims.KEYS[rule.get("table", "speedups")]
-    word = next(word for word in claims.WORDS if word in rule)
+    table, keys = rule.get("table", "speedups"), rules.KEYS[rule.get("table", "speedups")]
+    word = next(word for word in rules.WORDS if word in rule)
     changed = []
     for document in studies.documents:
-        if topic(document["study"]) not in claims.topics(rule):
+        if topic(document["study"]) not in rules.topics(rule):
             changed.append(document)
             continue
-        wanted = set(claims.selected(rule, document["study"]))
+        wanted = set(rules.selected(rule, document["study"]))
         rows = [
             turned_row(row, rule[word], table, word) if tuple(str(row[key]) for key in keys) in wanted else row
             for row in document[table]
@@ -115,7 +116,7 @@ def turned(claim: dict, studies: Studies) -> Studies:
 def turned_row(row: dict, condition, table: str, word: str) -> dict:
     """Return a row that says the opposite of what a condition asks for, or what none of them may say."""
     if not isinstance(condition, dict):
-        wanted = claims.values(condition)
+        wanted = rules.values(condition)
         other = "slower" if "faster" in wanted else "faster"
         return {**row, "verdict": wanted[0] if word == "none" else other}
     above = ("above" in condition) != (word == "none")
@@ -135,21 +136,21 @@ def turned_row(row: dict, condition, table: str, word: str) -> dict:
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["id"])
 def test_a_claim_whose_data_are_turned_round_fails_by_its_id(claim, known, studies):
     other = turned(claim, studies)
-    by_id = {found["id"]: found for found in claims.judged(CLAIMS, other)}
-    assert by_id[claim["id"]]["outcome"] == claims.FAILS
+    by_id = {found["id"]: found for found in rules.judged(CLAIMS, other)}
+    assert by_id[claim["id"]]["outcome"] == rules.FAILS
     _, marks = rendered(known, other)
     line = next(n for n, line in enumerate(TEXT.splitlines(), 1) if f'claim("{claim["id"]}")' in line)
     (mark,) = (mark for mark in marks if mark.line == line and f"claim {claim['id']} does not hold" in mark.what)
     assert mark.what in article.head(marks, [])
-    if len(claims.topics(claim["rule"])) == 1:
-        own = next(d for d in other.documents if topic(d["study"]) == claims.topics(claim["rule"])[0])
-        (here,) = claims.judged([claim], claims.local(own))
-        assert here["outcome"] == claims.FAILS or topic(own["study"]).startswith("cpu-"), "and so says a report"
+    if len(rules.topics(claim["rule"])) == 1:
+        own = next(d for d in other.documents if topic(d["study"]) == rules.topics(claim["rule"])[0])
+        (here,) = rules.judged([claim], rules.local(own))
+        assert here["outcome"] == rules.FAILS or topic(own["study"]).startswith("cpu-"), "and so says a report"
 
 
 def test_without_a_study_its_claims_and_values_are_marked_and_the_rest_stands(studies):
     one = Studies([document for document in studies.documents if topic(document["study"]) == "ops"])
-    law.apply(one)
+    host_law.apply(one)
     alone = functions(one)
     text, marks = rendered(alone, one)
     assert any("no recorded study is about architectures" in mark.what for mark in marks)
@@ -262,10 +263,10 @@ def planted(host: dict, launches: dict) -> dict:
 def test_the_law_is_the_line_through_what_it_was_fitted_to():
     host = {("eager", "1"): 5.0, ("eager", "2"): 8.0, ("compile", "1"): 40.0, ("compile", "2"): 55.0}
     document = planted(host, {key: int(key[1]) for key in host})
-    laws = law.fit(document)
+    laws = host_law.fit(document)
     assert (laws["compile"].call, laws["compile"].each) == (pytest.approx(25), pytest.approx(15))
     studies = Studies([document])
-    law.apply(studies)
+    host_law.apply(studies)
     found = {(row.size, row.metric): row for row in studies.predictions}
     assert found["1", "throughput"].predicted == pytest.approx(10 / 40)
     # One kernel: host and device follow each other. Two: the device's first half hides behind the host's second.
@@ -280,10 +281,10 @@ def test_a_launch_more_in_eager_code_is_no_part_of_the_law():
     document = planted({("eager", "1"): 5.0, ("compile", "1"): 40.0}, {("eager", "1"): 1, ("compile", "1"): 1})
     for row in document["summary"]:
         row["notes"] = [{"code": "Uncovered", "share": 1.0}] if row["metric"] == "device" else []
-    assert law.calls(document) == {}
+    assert host_law.calls(document) == {}
     for row in document["compilation"]:
         row["busy"] = 7.0
-    assert {call.device for call in law.calls(document).values()} == {7.0}
+    assert {call.device for call in host_law.calls(document).values()} == {7.0}
 
 
 # The README, whose answer is the article's

@@ -12,13 +12,13 @@ from matplotlib.text import Text
 from recorded import studied
 
 from kernelbench import figures
-from kernelbench.documents import law
-from kernelbench.documents.names import name
-from kernelbench.documents.studies import Studies
-from kernelbench.documents.words import factor
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies
 from kernelbench.figures import bysize, calls, cells, decisions
 from kernelbench.figures.article import ARTICLE
 from kernelbench.figures.style import look
+from kernelbench.numbers import factor
+from kernelbench.op_names import name
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_each_prediction_is_a_point_and_each_miss_has_its_name(studies, drawn):
 
 def test_host_times_lie_over_their_launches_and_training_is_hollow(studies, drawn):
     (axis,) = drawn["host"][0].axes
-    found = [item for document in studies.documents for item in law.calls(document).items()]
+    found = [item for document in studies.documents for item in host_law.calls(document).items()]
     found = [(key, call) for key, call in found if key[3] in calls.CALLED]
     assert points(axis) == {rounded(call.launches, call.host) for _, call in found}
     hollow = {rounded(*at) for line in marks(axis) if line.get_mfc() == "white" for at in line.get_xydata()}
@@ -144,7 +144,7 @@ def test_host_times_lie_over_their_launches_and_training_is_hollow(studies, draw
 def test_bars_are_the_host_and_the_device_of_the_call(studies, drawn):
     shown = {axis.get_title(): axis for axis in drawn["parts"][0].axes}
     for topic, group in calls.SPLIT:
-        found = law.calls(studies.of(topic))
+        found = host_law.calls(studies.of(topic))
         for at in cells.locate(studies, topic, group):
             axis = shown.pop(name(at["op"], at["size"]))
             own = [found[*at.values(), mode] for mode in calls.CALLED if (*at.values(), mode) in found]
@@ -191,7 +191,7 @@ def only(studies: Studies, *topics: str, change=lambda row: [row]) -> Studies:
         rows = {key: whole[key] for key in ("summary", "speedups", "compilation", "payback")}
         tables[topic] = whole | {key: [new for row in own for new in change(row)] for key, own in rows.items()}
     found = Studies(list(tables.values()))
-    law.apply(found)
+    host_law.apply(found)
     return found
 
 

@@ -3,8 +3,8 @@
 import pytest
 from records import row, small_study, tables, write_records
 
-from kernelbench.causes import _listed, _short
-from kernelbench.study import Study
+from kernelbench.analysis.causes import _listed, _short
+from kernelbench.study.study import Study
 
 SAME = [{"name": "gemm", "count": 1.0, "time": 30.0}]
 OTHER = [{"name": "fused", "count": 1.0, "time": 15.0}]

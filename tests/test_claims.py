@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kernelbench.claims import evaluate, judged, load
-from kernelbench.documents.studies import Studies
+from kernelbench.analysis.studies import Studies
+from kernelbench.claims.rules import evaluate, judged, load
 from kernelbench.errors import InputError
 
 ROOT = Path(__file__).parents[1]

@@ -4,8 +4,8 @@ import json
 
 import pandas as pd
 
-from kernelbench.compilation import KEY, about
-from kernelbench.study import RECORDED
+from kernelbench.analysis.compilation import KEY, about
+from kernelbench.study.study import RECORDED
 
 
 def test_what_jobs_say_of_their_compilation():

@@ -7,9 +7,9 @@ import sys
 import pytest
 from checkout import TINY
 
-from kernelbench import machine
 from kernelbench.harness import record
-from kernelbench.study import Study
+from kernelbench.study import machine
+from kernelbench.study.study import Study
 
 SERIES = {"elementwise_chain": [3001, 3002, 3000, 3003]}
 MODES = {

@@ -14,7 +14,7 @@ import yaml
 from checkout import TINY, Checkout
 
 from kernelbench.errors import InputError
-from kernelbench.study import BACKENDS, Study, load
+from kernelbench.study.study import BACKENDS, Study, load
 
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")

@@ -7,9 +7,20 @@ import pytest
 import yaml
 from scipy import stats
 
-from kernelbench import statistics
-from kernelbench.coverage import BLOCK, DRAWS, PEAK, REPEATS, Effects, coverage, paired, places, scenarios, table
-from kernelbench.study import Study
+from kernelbench.analysis import intervals
+from kernelbench.analysis.coverage import (
+    BLOCK,
+    DRAWS,
+    PEAK,
+    REPEATS,
+    Effects,
+    coverage,
+    paired,
+    places,
+    scenarios,
+    table,
+)
+from kernelbench.study.study import Study
 
 CONFIG = yaml.safe_load(
     (Path(__file__).parents[1] / "results" / "recorded" / "h200" / "study.yaml").read_text(encoding="utf-8")
@@ -91,16 +102,16 @@ def test_no_interval_is_honest_about_a_rare_second_peak():
 def test_two_peaks_are_seen_and_one_is_not_taken_for_two():
     rng = np.random.default_rng(1)
     one = rng.normal(0, 0.003, (5000, 10))
-    assert np.mean([statistics.two_peaks(logs) is not None for logs in one]) < 0.003
+    assert np.mean([intervals.two_peaks(logs) is not None for logs in one]) < 0.003
     second = one + PEAK * (np.arange(10) < 3)
-    found = [statistics.two_peaks(logs) for logs in second]
+    found = [intervals.two_peaks(logs) for logs in second]
     assert np.mean([f is not None and (f.lower, f.upper) == (7, 3) for f in found]) > 0.95
     assert found[0].ratio == pytest.approx(np.exp(PEAK), rel=0.01)
 
 
 @pytest.mark.parametrize("logs", [[0.0] * 10, [0.0, 0.0, 0.0, 1.0]])
 def test_repeats_without_spread_or_too_few_of_them_have_no_peaks(logs):
-    assert statistics.two_peaks(np.array(logs)) is None
+    assert intervals.two_peaks(np.array(logs)) is None
 
 
 def test_the_table_has_every_scenario_and_number_of_repeats():

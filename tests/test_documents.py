@@ -11,14 +11,14 @@ from recorded import rebuilt
 from written import EARLIER, ROOT
 
 from kernelbench import figures
-from kernelbench.documents import law
-from kernelbench.documents.markdown import escape, table
-from kernelbench.documents.studies import NoData, Studies, order
-from kernelbench.documents.tables import TABLES
-from kernelbench.documents.typeset import typeset
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import NoData, Studies, order
 from kernelbench.errors import InputError
 from kernelbench.figures.article import ARTICLE
 from kernelbench.figures.style import NARROW, WIDE
+from kernelbench.paper.markdown import escape, table
+from kernelbench.paper.tables import TABLES
+from kernelbench.paper.typeset import typeset
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_figure_of_the_article_is_the_same_each_time_and_fits(name, few, tmp_p
 @pytest.mark.parametrize("name", ARTICLE)
 @pytest.mark.parametrize("studies", [Studies([]), Studies([rebuilt("cpu-amd-epyc-elementwise")])], ids=["none", "one"])
 def test_a_figure_of_what_no_study_has_says_so(name, studies):
-    law.apply(studies)
+    host_law.apply(studies)
     assert figures.styled(ARTICLE[name])(studies).get_figwidth() in (NARROW, WIDE)
 
 
@@ -49,7 +49,7 @@ def test_a_figure_follows_the_data(few, tmp_path):
     other = Studies(copy.deepcopy(few.documents))
     for row in other.of("architectures")["speedups"]:
         row["speedup"] = row["speedup"] and row["speedup"] * 1.5
-    law.apply(other, few.laws)
+    host_law.apply(other, few.laws)
     for name in ("map", "models"):
         figures.save(figures.styled(ARTICLE[name])(few), tmp_path / "before.svg")
         figures.save(figures.styled(ARTICLE[name])(other), tmp_path / "after.svg")

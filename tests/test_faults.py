@@ -24,8 +24,8 @@ import pytest
 import torch
 from checkout import PATIENCE, ROOT, TINY, Checkout, wait_for
 
-from kernelbench import attempts, lanes, machine, notes, start
-from kernelbench.collect import collect
+from kernelbench import notes
+from kernelbench.analysis.summary import summarize
 from kernelbench.errors import InputError
 from kernelbench.harness import cuda, measure, provenance, record
 from kernelbench.notes import (
@@ -43,8 +43,10 @@ from kernelbench.notes import (
     TimeLimit,
     Unsettled,
 )
-from kernelbench.study import Study
-from kernelbench.summarize import summarize
+from kernelbench.records.collect import collect
+from kernelbench.running import gpu_lanes, job_process, retries
+from kernelbench.study import machine
+from kernelbench.study.study import Study
 
 pytestmark = pytest.mark.slow
 
@@ -237,9 +239,9 @@ def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(monkeypatch, 
     clock = SimpleNamespace(perf_counter=lambda: now, clock_gettime=lambda _: now, CLOCK_BOOTTIME=0)
     monkeypatch.setattr(script, "time", clock)
     monkeypatch.setattr(script, "_started", lambda: 997.0)
-    monkeypatch.setattr(lanes, "hold", hold)
-    monkeypatch.setattr(attempts, "measured", measured)
-    monkeypatch.delenv(start.RUN, raising=False)
+    monkeypatch.setattr(gpu_lanes, "hold", hold)
+    monkeypatch.setattr(retries, "measured", measured)
+    monkeypatch.delenv(job_process.RUN, raising=False)
     settings = dict.fromkeys(script.SETTINGS, "") | {"device": "cpu", "run": {"runner": "compile"}}
     output = tmp_path / "0.json"
     monkeypatch.setattr(sys, "argv", ["measure.py", "--settings", json.dumps(settings), "--output", str(output)])
@@ -269,11 +271,11 @@ def test_a_job_is_tried_again_only_where_the_time_limit_leaves_room(monkeypatch)
         ended.append(arguments)
         return UNSETTLED, {"end": "exited"}
 
-    monkeypatch.setattr(start, "measured", measured)
-    monkeypatch.setattr(attempts, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
+    monkeypatch.setattr(job_process, "measured", measured)
+    monkeypatch.setattr(retries, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
     for timeout, tries in ((2.5, 1), (3.5, 2), (60, 3)):
         ended.clear()
-        outcome = attempts.measured({}, "cpu", 0, timeout)[1]
+        outcome = retries.measured({}, "cpu", 0, timeout)[1]
         assert len(ended) == tries
         assert outcome["again"] == [LEFT_OUT] * (tries - 1)
         assert [limit for *_, limit in ended] == [timeout - place for place in range(tries)], "a limit for all tries"
@@ -304,9 +306,9 @@ def test_a_second_try_that_finds_no_room_is_no_result_and_one_that_fails_is(monk
         ended.append(arguments)
         return next(entries), {"end": "exited"}
 
-    monkeypatch.setattr(start, "measured", measured)
-    monkeypatch.setattr(attempts, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
-    assert attempts.measured({}, "cpu", 0, 60) == (kept, {"end": "exited", "again": [left_out]})
+    monkeypatch.setattr(job_process, "measured", measured)
+    monkeypatch.setattr(retries, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
+    assert retries.measured({}, "cpu", 0, 60) == (kept, {"end": "exited", "again": [left_out]})
 
 
 def test_a_job_that_failed_or_runs_into_the_power_cap_is_not_tried_again(monkeypatch):
@@ -314,8 +316,8 @@ def test_a_job_that_failed_or_runs_into_the_power_cap_is_not_tried_again(monkeyp
         {"status": "crashed", "suspect": [OtherProcesses(1).to_json()]},
         {"status": "ok", "suspect": [PowerCap(9).to_json()], "warm_up": {"settled": True}},
     ):
-        monkeypatch.setattr(start, "measured", lambda *arguments, entry=entry: (entry, {}))
-        assert attempts.measured({}, "cpu", 0, 60) == (entry, {"again": []})
+        monkeypatch.setattr(job_process, "measured", lambda *arguments, entry=entry: (entry, {}))
+        assert retries.measured({}, "cpu", 0, 60) == (entry, {"again": []})
 
 
 @pytest.fixture(scope="module")
@@ -401,8 +403,8 @@ def test_a_job_that_waits_for_the_device_ends_with_its_run(tmp_path, monkeypatch
     checkout = copy(tmp_path, study_of({"sound": op("none", "warm")}))
     path = checkout.path / RESULTS / "logs/sound/float32/8/warm/0.log"
     monkeypatch.setattr(tempfile, "tempdir", checkout.environment["TMPDIR"])
-    monkeypatch.setattr(lanes, "LOCKS", checkout.locks)
-    with lanes.hold("cpu"):
+    monkeypatch.setattr(gpu_lanes, "LOCKS", checkout.locks)
+    with gpu_lanes.hold("cpu"):
         process = checkout.start(TABLES)
         wait_for(lambda: path.exists() and "waiting: another job computes on cpu" in path.read_text(), process)
         process.kill()
@@ -416,7 +418,7 @@ def test_a_job_that_waits_for_the_device_ends_with_its_run(tmp_path, monkeypatch
 def parent_of_a_job(checkout: Checkout) -> int | None:
     """Return the id of a warm parent that has forked a job."""
     above = {}
-    for pid in checkout.processes("kernelbench.parent"):
+    for pid in checkout.processes("kernelbench.running.fork_server"):
         with suppress(psutil.NoSuchProcess):  # It has just ended.
             above[pid] = psutil.Process(pid).ppid()
     return next((parent for parent in above.values() if parent in above), None)
@@ -496,7 +498,7 @@ def test_a_damaged_record_is_refused_with_file_and_repair(measured, monkeypatch,
     path.write_text(change(path.read_text()), encoding="utf-8", errors="surrogateescape")
     # Only a workload of the checkout's own is missing here.
     own = SimpleNamespace(check_size=lambda *_: None, float8=False)
-    monkeypatch.setattr("kernelbench.study.workload_of", lambda op, entry: own)
+    monkeypatch.setattr("kernelbench.study.study.workload_of", lambda op, entry: own)
     study = Study(study_of({"sound": op("none", "warm")}, repeats=2))
     with pytest.raises(InputError) as refused:
         collect(study, tmp_path)
@@ -646,17 +648,17 @@ def test_a_gpu_that_nobody_watched_makes_the_times_suspect(nvml):
 
 def test_a_gpu_that_is_gone_is_refused_in_one_line(nvml, monkeypatch):
     nvml(FakeNVML())
-    assert lanes.visible("cuda") == ["GPU-0"]
+    assert gpu_lanes.visible("cuda") == ["GPU-0"]
     monkeypatch.setenv(cuda.NAMED, "GPU-0,GPU-7")
     with pytest.raises(InputError, match=r"^GPU GPU-7: is not there or does not answer; allowed: what nvidia-smi -L"):
-        lanes.visible("cuda")
+        gpu_lanes.visible("cuda")
     monkeypatch.delenv(cuda.NAMED)
     monkeypatch.setattr(cuda, "devices", lambda: [])
     with pytest.raises(InputError, match=r"^GPU: is not there or does not answer"):
-        lanes.visible("cuda")
+        gpu_lanes.visible("cuda")
     nvml(None)
     with pytest.raises(InputError, match=r"^GPU: NVML does not answer"):
-        lanes.visible("cuda")
+        gpu_lanes.visible("cuda")
 
 
 def test_a_job_whose_gpu_is_gone_leaves_no_record(measured, tmp_path):
@@ -717,7 +719,7 @@ def test_two_runs_in_one_checkout_the_second_is_refused(tmp_path):
 
 @pytest.mark.nightly
 def test_two_runs_on_one_device_take_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(lanes, "LOCKS", tmp_path)
+    monkeypatch.setattr(gpu_lanes, "LOCKS", tmp_path)
 
     def logs(checkout: Checkout) -> list[str]:
         return [path.read_text() for path in checkout.path.glob("results/*/logs/slow*/**/*.log")]
@@ -727,7 +729,7 @@ def test_two_runs_on_one_device_take_turns(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         both.append(copy(tmp_path / name, study_of(slow(2, "warm", "fresh")), locks=tmp_path, TMPDIR=str(tmp_path)))
     waiting = "waiting: another job computes on cpu (lock "
-    with lanes.hold("cpu"):  # Until both have a job that waits.
+    with gpu_lanes.hold("cpu"):  # Until both have a job that waits.
         processes = [checkout.start(TABLES) for checkout in both]
         for checkout, process in zip(both, processes, strict=True):
             wait_for(lambda checkout=checkout: any(text.startswith(waiting) for text in logs(checkout)), process)

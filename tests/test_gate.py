@@ -11,8 +11,8 @@ import pytest
 import yaml
 from records import small_study, tables, write_records
 
-from kernelbench.gate import Gate
 from kernelbench.notes import HardwareSlowdown, Heat, Note, NotMonitored, OtherProcesses, PowerCap
+from kernelbench.records.quality_gate import Gate
 
 ROOT = Path(__file__).parents[1]
 
@@ -167,7 +167,7 @@ def test_pairs_of_two_runs_are_apart_also_where_nothing_ran_between_them(data, c
 
 def test_what_other_sources_measured_is_named_with_what_measures_it_again(data, monkeypatch):
     change_environment(data, sources=["abc", "def"])
-    monkeypatch.setattr("kernelbench.gate.sources_digest", lambda blobs: "abc")
+    monkeypatch.setattr("kernelbench.records.quality_gate.sources_digest", lambda blobs: "abc")
     column = "environment.software.sources"
     change_jobs(data, lambda jobs: jobs.assign(**{column: jobs.repeat.map(lambda repeat: "abc" if repeat else "def")}))
     (defect,) = Gate(data).defects()

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from kernelbench import machine
+from kernelbench.study import machine
 
 DRIVER = r"""
 #include <stdlib.h>
@@ -40,7 +40,8 @@ ASK = """
 import json, sys
 from types import SimpleNamespace
 from pathlib import Path
-from kernelbench import lanes, machine
+from kernelbench.running import gpu_lanes
+from kernelbench.study import machine
 from kernelbench.harness import provenance
 
 class NVML:
@@ -62,7 +63,7 @@ machine.DEVICES = Path(sys.argv[2])
 provenance.nvml = lambda: NVML() if NVML.known else None
 label, device, name = machine.present()
 gpu = provenance.gpu() if device == "cuda" else {}
-print(json.dumps([label, device, lanes.visible(device), gpu and [gpu["name"], gpu["uuid"]]]))
+print(json.dumps([label, device, gpu_lanes.visible(device), gpu and [gpu["name"], gpu["uuid"]]]))
 """
 A100, H100 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
 SLICE = f"{H100} MIG 1g.10gb"

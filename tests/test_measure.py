@@ -15,7 +15,6 @@ import pytest
 import torch
 import yaml
 
-from kernelbench import machine
 from kernelbench.errors import InputError
 from kernelbench.harness import accuracy, caches, compiler, core, modes, package, provenance, record, timers
 from kernelbench.harness.dtypes import DTYPES
@@ -37,7 +36,8 @@ from kernelbench.notes import (
     RowsTooWide,
     load,
 )
-from kernelbench.study import Study
+from kernelbench.study import machine
+from kernelbench.study.study import Study
 
 ROOT = Path(__file__).parents[1]
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))

@@ -8,13 +8,16 @@ import pytest
 from checkout import ROOT, TINY
 from records import small_study, tables, write_records
 
-from kernelbench import attempts, claims, jobs, notes, old_records, published, start
-from kernelbench.documents.studies import Studies
-from kernelbench.gate import Gate
+from kernelbench import notes
+from kernelbench.analysis.studies import Studies
+from kernelbench.analysis.summary import summarize
+from kernelbench.claims import published, rules
 from kernelbench.harness.measure import measure
-from kernelbench.plan import recorded
-from kernelbench.study import RECORDED, Study
-from kernelbench.summarize import summarize
+from kernelbench.planning.estimate import recorded
+from kernelbench.records import job_table, old_records
+from kernelbench.records.quality_gate import Gate
+from kernelbench.running import job_process, retries
+from kernelbench.study.study import RECORDED, Study
 
 # Of each type of a note's fields, a value.
 VALUES = {
@@ -59,7 +62,7 @@ def test_a_note_is_found_by_its_class_and_those_below_it():
 
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*/jobs.parquet")), ids=lambda path: path.parent.name)
 def test_each_sentence_of_a_recorded_study_has_a_code(path):
-    table = jobs.read(path)
+    table = job_table.read(path)
     columns = [column for column in ("reason", "graph.reason") if column in table]
     said = [note for column in columns for note in table[column].dropna()]
     said += [note for some in table.get("suspect", pd.Series(dtype=object)).dropna() for note in some]
@@ -130,7 +133,7 @@ def decided(name: str) -> dict:
     """Return what all that follows makes of a recorded study: tables, claims, gate, plan."""
     summary, speedups, document = summarize(RECORDED / name)
     works = published.load(ROOT / "paper" / "published.yaml")["works"]
-    own = claims.load(ROOT / "paper" / "claims.yaml")
+    own = rules.load(ROOT / "paper" / "claims.yaml")
     study = Study({**document["study"], "recorded": []}, here=False)
     earlier = [list(published.judged(claim, [document])) for work in works for claim in work["claims"]]
     return {
@@ -138,7 +141,7 @@ def decided(name: str) -> dict:
         "speedups": speedups.drop(columns="notes").to_csv(),
         "document": unworded(document),
         "published": [(label, outcome.outcome) for found in earlier for label, outcome, _ in found],
-        "claims": [claim["outcome"] for claim in claims.judged(own, Studies([document]))],
+        "claims": [claim["outcome"] for claim in rules.judged(own, Studies([document]))],
         "gate": [(defect.what, defect.jobs) for defect in Gate(RECORDED / name).defects()],
         "plan": [(source.name, source.by_op) for source in recorded(RECORDED, study)],
     }
@@ -176,13 +179,13 @@ def test_no_word_of_a_message_changes_what_the_gate_refuses(monkeypatch, tmp_pat
 def test_no_word_of_a_message_changes_which_job_is_tried_again(monkeypatch, reword, said, settled):
     entry = {"status": "ok", "suspect": notes.dump(said), "warm_up": {"settled": settled}, "samples": {}}
     tries = []
-    monkeypatch.setattr(start, "measured", lambda *arguments: tries.append(1) or (entry, {}))
-    before = attempts.measured({}, "cpu", 0, 60)[1]["again"], len(tries)
+    monkeypatch.setattr(job_process, "measured", lambda *arguments: tries.append(1) or (entry, {}))
+    before = retries.measured({}, "cpu", 0, 60)[1]["again"], len(tries)
     tries.clear()
     reword()
-    after = attempts.measured({}, "cpu", 0, 60)[1]["again"], len(tries)
+    after = retries.measured({}, "cpu", 0, 60)[1]["again"], len(tries)
     assert [out["doubts"] for out in after[0]] == [out["doubts"] for out in before[0]]
-    assert after[1] == before[1] == (1 if settled and said in ([], [notes.PowerCap(9.0)]) else attempts.ATTEMPTS)
+    assert after[1] == before[1] == (1 if settled and said in ([], [notes.PowerCap(9.0)]) else retries.ATTEMPTS)
 
 
 def test_no_word_of_a_message_changes_the_record_of_a_job(reword):

@@ -9,12 +9,12 @@ import yaml
 from checkout import TINY, Checkout
 from rich.console import Console
 
-from kernelbench import freshness
-from kernelbench import plan as module
 from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
-from kernelbench.plan import plan, recorded
-from kernelbench.study import Study
+from kernelbench.planning import estimate as module
+from kernelbench.planning.estimate import plan, recorded
+from kernelbench.running import freshness
+from kernelbench.study.study import Study
 
 MODES = {**TINY["modes"], "compile-dynamic": {"runner": "compile", "dynamic": True}}
 

@@ -13,11 +13,11 @@ import yaml
 from records import CONFIG, small_study, tables, write_records
 from rich.console import Console
 
+from kernelbench.analysis.intervals import interval
 from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
-from kernelbench.precision import HALF_WIDTH, MOST_REPEATS, repeats_needed, report, table
-from kernelbench.statistics import interval
-from kernelbench.study import Study
+from kernelbench.planning.precision import HALF_WIDTH, MOST_REPEATS, repeats_needed, report, table
+from kernelbench.study.study import Study
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,7 +15,8 @@ import pytest
 from checkout import PATIENCE, ROOT, TINY, Checkout
 
 from kernelbench.notes import OtherProcesses, Unsettled
-from kernelbench.progress import LINE_EVERY, Job, LogHandler, Run, Tally, duration
+from kernelbench.numbers import duration
+from kernelbench.running.snakemake_progress import LINE_EVERY, Job, LogHandler, Run, Tally
 
 # In place of a measurement: a record, a record of a crash, or none, by mode.
 FAKE = """

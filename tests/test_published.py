@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelbench import published
+from kernelbench.claims import published
 from kernelbench.errors import InputError
 from kernelbench.notes import SizesNotMeasured, TwoPeaks
 

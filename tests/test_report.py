@@ -4,9 +4,9 @@ import pytest
 from recorded import rebuilt
 from written import CLAIMS, a_report, few, require_no_sentences, require_tables_that_fit, tables
 
-from kernelbench.documents import words
-from kernelbench.documents.markdown import BREAK
-from kernelbench.documents.studies import Studies
+from kernelbench import numbers
+from kernelbench.analysis.studies import Studies
+from kernelbench.paper.markdown import BREAK
 
 
 def of_claim(text: str, identity: str) -> list[str]:
@@ -37,7 +37,7 @@ def test_the_first_page_lists_every_claim_and_counts_them():
 def test_a_claim_that_a_machine_denies_does_not_hold_in_its_report():
     assert of_claim(a_report(rebuilt("h200-timers"), few()), "timers-device") == ["holds", "**holds**"]
     text = a_report(denied(), few())
-    assert of_claim(text, "timers-device") == ["holds", f"**does not hold**{words.NBSP}≠"]
+    assert of_claim(text, "timers-device") == ["holds", f"**does not hold**{numbers.NBSP}≠"]
     assert of_claim(text, "models-graph") == ["holds", "cannot be told"]
     assert "`timers-device`" in text and "`models-graph`" not in text, "what was found only where something was"
 
@@ -47,7 +47,7 @@ def test_a_cpu_says_what_becomes_of_the_claims_about_cpus():
     assert of_claim(a_report(document, few()), "cpu-chain") == ["holds", "**holds**"]
     for row in document["speedups"]:
         row["verdict"] = "slower"
-    assert of_claim(a_report(document, few()), "cpu-chain") == ["holds", f"**does not hold**{words.NBSP}≠"]
+    assert of_claim(a_report(document, few()), "cpu-chain") == ["holds", f"**does not hold**{numbers.NBSP}≠"]
 
 
 def test_its_own_results_are_above_the_recorded_ones():
@@ -56,8 +56,8 @@ def test_its_own_results_are_above_the_recorded_ones():
     own, other = (next(r for r in d["speedups"] if at.items() <= r.items()) for d in (document, few().of("timers")))
     own |= {"speedup": 7.77, "ci_low": 7.7, "ci_high": 7.85, "verdict": "faster"}
     (cell,) = (cell for rows in tables(a_report(document, few())) for row in rows for cell in row if "7.770" in cell)
-    here, then = (side.replace(words.NBSP, " ") for side in cell.split(BREAK))
-    assert here == "7.770 [7.700, 7.850] ↑ ≠" and then.startswith(words.ci(other).replace(words.NBSP, " "))
+    here, then = (side.replace(numbers.NBSP, " ") for side in cell.split(BREAK))
+    assert here == "7.770 [7.700, 7.850] ↑ ≠" and then.startswith(numbers.ci(other).replace(numbers.NBSP, " "))
 
 
 @pytest.mark.parametrize("name", ["cpu-amd-epyc-elementwise", "h200-timers"])
@@ -65,7 +65,7 @@ def test_a_report_needs_no_recorded_study(name):
     text = a_report(rebuilt(name), Studies([]))
     assert "recorded" not in text.split("# Speedups")[1]
     row = next(row for row in rebuilt(name)["speedups"] if row["speedup"] and row["metric"] == "latency")
-    assert words.ci(row).replace(" ", words.NBSP) in text
+    assert numbers.ci(row).replace(" ", numbers.NBSP) in text
 
 
 def test_a_report_of_one_repeat_has_no_intervals_and_of_failures_their_reasons():

@@ -9,7 +9,6 @@ import pytest
 import torch
 from checkout import ROOT, TINY
 
-from kernelbench import machine
 from kernelbench.harness import modes, package, record
 from kernelbench.harness.measure import measure
 from kernelbench.harness.program import Program
@@ -17,7 +16,8 @@ from kernelbench.harness.runners import onnx
 from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workloads import matmul_softmax
 from kernelbench.notes import DtypeNotSupported, InferenceOnly, NeedsDevice, NoProvider, NotInJax, NotInstalled, load
-from kernelbench.study import Study
+from kernelbench.study import machine
+from kernelbench.study.study import Study
 
 OPS = {
     "softmax": {"rows": 64, "sizes": [128]},

@@ -8,7 +8,7 @@ import pytest
 from checkout import ROOT, Work
 from scale import RESULTS, Scale, config
 
-from kernelbench.study import Study
+from kernelbench.study.study import Study
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 

@@ -10,7 +10,7 @@ import pytest
 from checkout import TINY, Checkout, wait_for
 from cluster import Cluster, missing
 
-from kernelbench.study import Study
+from kernelbench.study.study import Study
 
 pytestmark = pytest.mark.slow
 

@@ -17,10 +17,11 @@ import torch
 import yaml
 from checkout import PATIENCE, ROOT, TINY, Checkout
 
-from kernelbench import lanes, machine, parent, start
 from kernelbench.errors import InputError
 from kernelbench.harness import child, record
-from kernelbench.study import Study
+from kernelbench.running import fork_server, gpu_lanes, job_process
+from kernelbench.study import machine
+from kernelbench.study.study import Study
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +108,7 @@ def test_a_parent_starts_no_thread(run):
     _, entries, parents = run
     for repeat in (0, 1):
         threads = parents[parent_of(entries, repeat)]["threads"]
-        assert len([name for name in threads if not name.startswith(parent.HARMLESS)]) == 1
+        assert len([name for name in threads if not name.startswith(fork_server.HARMLESS)]) == 1
 
 
 def test_a_parent_starts_with_the_variables_of_its_jobs(run):
@@ -181,7 +182,7 @@ def test_jobs_keep_to_the_cores_of_their_lane_compile_in_their_own_process_and_h
     _, entries, _ = run
     for entry in entries.values():
         variables = entry["environment"]["variables"]
-        assert entry["environment"]["host"]["affinity"] == lanes.cores(0, 1)
+        assert entry["environment"]["host"]["affinity"] == gpu_lanes.cores(0, 1)
         assert variables["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
         assert variables["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
 
@@ -213,7 +214,7 @@ def test_a_job_by_hand_uses_no_parent(run, tmp_path):
     assert done.returncode == 0, done.stderr
     entry = record.read(tmp_path / "0.json")
     own = entry["process"].pop("run")
-    assert own.count(":") == 1 and own != start.run_name(os.getpid()), "a run of its own"
+    assert own.count(":") == 1 and own != job_process.run_name(os.getpid()), "a run of its own"
     assert entry["process"] == {"start": "fresh", "end": "exited", "code": 0, "left": [], "again": []}
     assert not (tmp_path / f"kernelbench-{os.getuid()}").exists(), "a place for a parent's socket"
 
@@ -228,13 +229,13 @@ def alone(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, subprocess.Popen(["sleep", "infinity"]) as idle:
         patch.setattr(tempfile, "tempdir", str(path))
         patch.setattr(machine, "present", lambda: ("cpu-test", "cpu", "a CPU"))
-        patch.setenv(start.RUN, start.run_name(idle.pid))
+        patch.setenv(job_process.RUN, job_process.run_name(idle.pid))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "workflow"), str(ROOT)]))
         study = Study(CONFIG)
         settings = study.settings(study.job("softmax", "float32", "64", "eager", 0))
-        request = {"settings": settings, "place": None, "cores": lanes.cores(0, 1)}
+        request = {"settings": settings, "place": None, "cores": gpu_lanes.cores(0, 1)}
         assert measured(request)["status"] == "ok"
-        yield request, start._socket_path(os.environ[start.RUN], "cpu")
+        yield request, job_process._socket_path(os.environ[job_process.RUN], "cpu")
         idle.kill()
 
 
@@ -242,7 +243,7 @@ def measured(request: dict) -> dict:
     """Return the record of a warm job."""
     lock = os.open(os.devnull, os.O_RDONLY)
     try:
-        entry, outcome = start.measured(request, "cpu", lock, timeout=PATIENCE)
+        entry, outcome = job_process.measured(request, "cpu", lock, timeout=PATIENCE)
     finally:
         os.close(lock)
     return entry | {"process": outcome}
@@ -252,7 +253,7 @@ def connect(path: Path) -> socket.socket:
     """Return a connection to the parent; nobody starts one."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(PATIENCE)
-    with start._address(path) as address:
+    with job_process._address(path) as address:
         connection.connect(address)
     return connection
 
@@ -260,16 +261,16 @@ def connect(path: Path) -> socket.socket:
 def test_bytecode_is_kept_where_torch_has_none_and_the_environment_forbids_it(alone, monkeypatch, tmp_path):
     source = tmp_path / "imported.py"
     source.write_text("")
-    monkeypatch.setattr(start, "find_spec", lambda name: spec_from_file_location(name, source))
+    monkeypatch.setattr(job_process, "find_spec", lambda name: spec_from_file_location(name, source))
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    assert start.bytecode() == {}
+    assert job_process.bytecode() == {}
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    kept = start.bytecode()
+    kept = job_process.bytecode()
     subprocess.run([sys.executable, "-c", "import imported"], cwd=tmp_path, env=os.environ | kept, check=True)
     assert [path.name for path in Path(kept["PYTHONPYCACHEPREFIX"]).rglob("imported.*.pyc")]
     assert not tmp_path.joinpath("__pycache__").exists()
     py_compile.compile(str(source))
-    assert start.bytecode() == {}
+    assert job_process.bytecode() == {}
 
 
 def test_a_parent_listens_where_only_its_user_can_enter(alone):
@@ -279,7 +280,7 @@ def test_a_parent_listens_where_only_its_user_can_enter(alone):
     path.parent.chmod(0o755)
     try:
         with pytest.raises(InputError, match="is not this user's alone; remove it"):
-            start._socket_path("run", "cpu")
+            job_process._socket_path("run", "cpu")
     finally:
         path.parent.chmod(0o700)
 
@@ -299,7 +300,7 @@ def test_a_message_that_is_no_job_harms_no_one(alone, message):
 def test_a_job_without_its_descriptors_is_not_run(alone):
     request, path = alone
     with connect(path) as connection:
-        key = start.key(os.environ | child.variables(request["settings"], "cpu"), request["cores"])
+        key = job_process.key(os.environ | child.variables(request["settings"], "cpu"), request["cores"])
         whole = {**request, "key": key, "timeout": 1, "scratch": "/nowhere"}
         connection.sendall(json.dumps(whole).encode())
         assert connection.recv(100) == b""
@@ -324,7 +325,7 @@ def test_another_user_is_refused(alone, opened, met):
 def as_nobody(path: Path) -> bytes:
     """Return what a process of another user meets at the socket."""
     reading, writing = os.pipe()
-    with start._address(path) as address, socket.socket(socket.AF_UNIX) as connection:
+    with job_process._address(path) as address, socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         pid = os.fork()
         if pid == 0:
@@ -348,11 +349,11 @@ def as_nobody(path: Path) -> bytes:
 
 def test_a_run_that_is_no_more_is_refused(alone, monkeypatch):
     request, _ = alone
-    monkeypatch.setenv(start.RUN, "1:1")
+    monkeypatch.setenv(job_process.RUN, "1:1")
     with pytest.raises(InputError, match="1:1 is no process of this machine; allowed: one that runs"):
-        start.open_run("1:1")
-    monkeypatch.delenv(start.RUN)
-    with pytest.raises(InputError, match=f"{start.RUN} is not set: start: warm is for a run of the workflow"):
+        job_process.open_run("1:1")
+    monkeypatch.delenv(job_process.RUN)
+    with pytest.raises(InputError, match=f"{job_process.RUN} is not set: start: warm is for a run of the workflow"):
         measured(request)
 
 
@@ -361,8 +362,8 @@ def test_a_run_that_is_no_more_is_refused(alone, monkeypatch):
 def test_a_parent_does_not_open_the_gpu_and_its_fork_can():
     program = """
 import os
-from kernelbench import parent
-parent._import()
+from kernelbench.running import fork_server
+fork_server._import()
 import torch
 print(torch.cuda.is_initialized(), flush=True)
 if os.fork() == 0:
@@ -370,7 +371,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
-    variables = child.variables({"seed": 1, "repeat": 0, "threads": 1}, lanes.visible("cuda")[0])
+    variables = child.variables({"seed": 1, "repeat": 0, "threads": 1}, gpu_lanes.visible("cuda")[0])
     done = subprocess.run([sys.executable, "-c", program], env=os.environ | variables, capture_output=True, text=True)
     assert done.stdout.split() == ["False", "3.0"], done.stderr
 
@@ -382,7 +383,7 @@ os.wait()
 def gpus(monkeypatch, tmp_path) -> Study:
     """A study on a machine of three GPUs, without results."""
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
-    monkeypatch.setattr(lanes, "visible", lambda device: ["GPU-a", "GPU-b", "GPU-c"])
+    monkeypatch.setattr(gpu_lanes, "visible", lambda device: ["GPU-a", "GPU-b", "GPU-c"])
     monkeypatch.chdir(tmp_path)
     return Study({**CONFIG, "machine": "h200", "repeats": 7})
 
@@ -396,49 +397,49 @@ def begin(study: Study, repeat: int, gpu: str, jobs: int) -> None:
 
 
 def test_a_repeat_keeps_to_its_lane(gpus):
-    assert [lanes.Lanes(gpus, 3).of(repeat) for repeat in range(7)] == [0, 1, 2, 0, 1, 2, 0]
-    assert [lanes.Lanes(gpus, None).of(repeat) for repeat in range(3)] == [0, 0, 0]
+    assert [gpu_lanes.Lanes(gpus, 3).of(repeat) for repeat in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+    assert [gpu_lanes.Lanes(gpus, None).of(repeat) for repeat in range(3)] == [0, 0, 0]
 
 
 def test_a_begun_repeat_keeps_its_gpu(gpus):
     begin(gpus, 0, "GPU-c", 1)
     begin(gpus, 1, "GPU-a", 3)
-    three = lanes.Lanes(gpus, 3)
+    three = gpu_lanes.Lanes(gpus, 3)
     assert [three.of(repeat) for repeat in range(3)] == [2, 0, 2]
 
 
 def test_a_begun_repeat_whose_gpu_is_not_here_is_refused(gpus):
     begin(gpus, 1, "GPU-z", 1)
     with pytest.raises(InputError) as refused:
-        lanes.Lanes(gpus, 3).of(1)
+        gpu_lanes.Lanes(gpus, 3).of(1)
     said = str(refused.value)
     begin(gpus, 2, "GPU-c", 1)
     with pytest.raises(
         InputError, match=r"repeat 2 was begun on GPU-c, GPU 3 of \d here, .*gpu=1 is not allowed; allowed: 3 to"
     ):
-        lanes.Lanes(gpus, 1).of(2)
+        gpu_lanes.Lanes(gpus, 1).of(2)
     assert said.startswith("repeat 1 was begun on GPU-z, which is not here") and "\n" not in said
     assert "rm results/h200/records/*/*/*/*/1.json" in said
     begin(gpus, 1, "GPU-z", 3)  # All of it is there: nothing is left to be measured elsewhere.
-    assert lanes.Lanes(gpus, 3).of(1) == 1
+    assert gpu_lanes.Lanes(gpus, 3).of(1) == 1
 
 
 @pytest.mark.parametrize("count", [0, 4])
 def test_lanes_without_a_gpu_are_refused(gpus, count):
     with pytest.raises(InputError) as refused:
-        lanes.Lanes(gpus, count).gpus  # noqa: B018
+        gpu_lanes.Lanes(gpus, count).gpus  # noqa: B018
     assert str(refused.value) == f"--resources gpu={count} is not allowed, GPUs shown: 3; allowed: 1 to 3"
 
 
 def test_each_job_asks_for_its_own_lane(gpus):
-    resources = lanes.Lanes(gpus, 3).measuring()
+    resources = gpu_lanes.Lanes(gpus, 3).measuring()
     job = type("Wildcards", (), {"repeat": "4"})
-    assert {name: asked(job) for name, asked in resources.items()} == {"lane0": 0, "lane1": lanes.SLOTS, "lane2": 0}
+    assert {name: asked(job) for name, asked in resources.items()} == {"lane0": 0, "lane1": gpu_lanes.SLOTS, "lane2": 0}
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_nothing_else_fits_beside_a_measurement_and_what_does_not_measure_fits_together(gpus, count):
-    these = lanes.Lanes(gpus, count)
+    these = gpu_lanes.Lanes(gpus, count)
     whole, beside = these.alone(), these.beside()
     for repeat in range(7):
         asked = {
@@ -450,7 +451,7 @@ def test_nothing_else_fits_beside_a_measurement_and_what_does_not_measure_fits_t
 
 
 def test_who_only_submits_shares_nothing_with_those_who_measure(gpus):
-    submits = lanes.Lanes(Study({**gpus.config, "machine": "h200"}, here=False), 1)
+    submits = gpu_lanes.Lanes(Study({**gpus.config, "machine": "h200"}, here=False), 1)
     assert submits.measuring() == submits.beside() == submits.alone() == {}
 
 
@@ -466,7 +467,7 @@ def test_who_only_submits_shares_nothing_with_those_who_measure(gpus):
 )
 def test_lanes_divide_the_cores(monkeypatch, there, count, shares):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(there))
-    assert [lanes.cores(lane, count) for lane in range(count)] == shares
+    assert [gpu_lanes.cores(lane, count) for lane in range(count)] == shares
 
 
 def test_a_cpu_has_one_lane(tmp_path):

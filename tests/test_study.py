@@ -8,9 +8,9 @@ import pytest
 import yaml
 from checkout import TINY
 
-from kernelbench import machine
 from kernelbench.errors import InputError
-from kernelbench.study import Study, _with_imports, diagnosed, kind, load
+from kernelbench.study import machine
+from kernelbench.study.study import Study, _with_imports, diagnosed, kind, load
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
 

@@ -22,10 +22,10 @@ from written import (
     tables,
 )
 
-from kernelbench import figures
-from kernelbench.documents import judgements, markdown, provenance, words
-from kernelbench.documents.results import TIMED
-from kernelbench.documents.typeset import typeset
+from kernelbench import figures, numbers
+from kernelbench.paper import judgements, markdown, provenance
+from kernelbench.paper.results import TIMED
+from kernelbench.paper.typeset import typeset
 
 AGAIN = {"cells": 2, "of": 9, "metrics": {"device": {"figures": 4, "confirmed": 3, "contradicted": 1, "open": 0}}}
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="90pt" height="90pt"><rect width="9" height="9"/></svg>'
@@ -57,13 +57,13 @@ def test_the_question_of_a_study_is_that_of_its_file():
 
 @pytest.mark.parametrize("name", FEW)
 def test_every_interval_over_every_baseline_is_in_the_section(name, text):
-    document, own = rebuilt(name), section(text, name).replace(words.NBSP, " ")
+    document, own = rebuilt(name), section(text, name).replace(numbers.NBSP, " ")
     baselines, shown = document["study"]["baselines"], 0
     for row in document["speedups"]:
         inverse = row["mode"] in baselines[: baselines.index(row["baseline"])]
         control = row["mode"] == "eager-control" and row["baseline"] != baselines[0]
         if row["metric"] in TIMED and row["speedup"] is not None and not inverse and not control:
-            assert words.ci(row).replace(words.NBSP, " ") in own
+            assert numbers.ci(row).replace(numbers.NBSP, " ") in own
             shown += 1
     assert shown > 50 and all(f"Speedups over `{baseline}`" in own for baseline in baselines)
 

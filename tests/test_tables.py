@@ -12,12 +12,10 @@ import pytest
 import yaml
 from records import row, small_study, tables, write_records
 
-from kernelbench import promote, restore
-from kernelbench.collect import FLAGS, SAME, collect
+from kernelbench.analysis.metrics import FLOOR_FACTOR
+from kernelbench.analysis.summary import write_csv
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
-from kernelbench.jobs import packages
-from kernelbench.jobs import read as read_jobs
 from kernelbench.notes import (
     ExactIntervalDisagrees,
     NearFloor,
@@ -32,9 +30,11 @@ from kernelbench.notes import (
     ZeroValue,
     find,
 )
-from kernelbench.study import RECORDED, Study
-from kernelbench.summarize import write_csv
-from kernelbench.words import FLOOR_FACTOR
+from kernelbench.records import promote, restore
+from kernelbench.records.collect import FLAGS, SAME, collect
+from kernelbench.records.job_table import packages
+from kernelbench.records.job_table import read as read_jobs
+from kernelbench.study.study import RECORDED, Study
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import pytest
 from records import kernel_study, tables, write_records
 
+from kernelbench.analysis.targets import met
 from kernelbench.notes import Raised
-from kernelbench.study import Study
-from kernelbench.targets import met
+from kernelbench.study.study import Study
 
 WHY = Raised("MemoryError", "").to_json()
 

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from kernelbench.traces import traces
+from kernelbench.analysis.load_traces import traces
 
 
 def jobs(*ends: float) -> pd.DataFrame:

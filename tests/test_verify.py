@@ -16,31 +16,32 @@ from recorded import rebuilt
 from records import CONFIG, TIMES, tables, write_records
 from scale import template
 
-from kernelbench import claims, machine, verify
-from kernelbench.again import findings
-from kernelbench.documents.studies import Studies
+from kernelbench.analysis.metrics import LESS_FLOOR
+from kernelbench.analysis.studies import Studies
+from kernelbench.analysis.summary import Data
+from kernelbench.claims import remeasure, rules
+from kernelbench.claims.comparison import findings
 from kernelbench.errors import InputError
-from kernelbench.jobs import FLOOR
-from kernelbench.jobs import read as read_jobs
 from kernelbench.notes import Raised
-from kernelbench.promote import FILES
-from kernelbench.study import RECORDED, Study, cells_of, diagnosed, modes_of
-from kernelbench.summarize import Data
-from kernelbench.words import LESS_FLOOR
+from kernelbench.records.job_table import FLOOR
+from kernelbench.records.job_table import read as read_jobs
+from kernelbench.records.promote import FILES
+from kernelbench.study import machine
+from kernelbench.study.study import RECORDED, Study, cells_of, diagnosed, modes_of
 
 STUDY = yaml.safe_load((RECORDED / "h200" / "study.yaml").read_text(encoding="utf-8"))
 JOBS = read_jobs(RECORDED / "h200" / "jobs.parquet")
 COMPARED = [mode for mode in STUDY["modes"] if not diagnosed(STUDY, mode)]
 WANTED = {"study": "h200", "minutes": 10, "repeats": 5, "seed": 1}
-CLAIMS = claims.load(ROOT / "paper" / "claims.yaml")
+CLAIMS = rules.load(ROOT / "paper" / "claims.yaml")
 TIMED = ("device", "latency", "throughput")
 
 
-def cells(part: verify.Part) -> set[tuple]:
+def cells(part: remeasure.Part) -> set[tuple]:
     return {(cell.op, cell.size) for cell in cells_of(part.config)}
 
 
-def seconds(part: verify.Part) -> float:
+def seconds(part: remeasure.Part) -> float:
     """Return what the part took when it was recorded, counted job by job."""
     total = 0
     for cell in cells_of(part.config):
@@ -51,7 +52,7 @@ def seconds(part: verify.Part) -> float:
 
 @pytest.mark.parametrize("minutes", [3, 10, 60])
 def test_what_is_chosen_fits_into_the_minutes(minutes):
-    part = verify.choose(STUDY, JOBS, {**WANTED, "minutes": minutes})
+    part = remeasure.choose(STUDY, JOBS, {**WANTED, "minutes": minutes})
     # Starting a repeat takes some seconds besides.
     assert seconds(part) + 25 < part.seconds < seconds(part) + 75
     assert part.seconds <= 60 * minutes
@@ -60,7 +61,7 @@ def test_what_is_chosen_fits_into_the_minutes(minutes):
 
 
 def test_a_chosen_cell_has_all_of_its_modes_and_the_rest_is_as_recorded():
-    part = verify.choose(STUDY, JOBS, WANTED)
+    part = remeasure.choose(STUDY, JOBS, WANTED)
     assert {tuple(modes_of(part.config, cell)) for cell in cells_of(part.config)} == {tuple(COMPARED)}
     assert part.jobs == 5 * 6 * part.cells
     changed = {"machine", "study", "repeats", "ops", "modes", "recorded"}
@@ -74,33 +75,36 @@ def test_a_chosen_cell_has_all_of_its_modes_and_the_rest_is_as_recorded():
 
 
 def test_the_seed_draws_and_nothing_else():
-    drawn = [verify.choose(STUDY, JOBS, {**WANTED, "seed": seed}) for seed in (1, 1, 2)]
+    drawn = [remeasure.choose(STUDY, JOBS, {**WANTED, "seed": seed}) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1]
     assert cells(drawn[0]) != cells(drawn[2])
 
 
 def test_one_claim_draws_its_own_cells():
-    part = verify.choose(STUDY, JOBS, WANTED, verify.named(CLAIMS, "softmax-narrow")["rule"])
+    part = remeasure.choose(STUDY, JOBS, WANTED, remeasure.named(CLAIMS, "softmax-narrow")["rule"])
     assert cells(part) == {("softmax", "1024"), ("softmax", "4096")} and part.of == 2
 
 
 def test_a_claim_is_measured_whole_however_few_the_minutes():
-    rule = {**verify.named(CLAIMS, "first-call")["rule"]}
-    part = verify.choose(STUDY, JOBS, {**WANTED, "minutes": 1}, rule)
+    rule = {**remeasure.named(CLAIMS, "first-call")["rule"]}
+    part = remeasure.choose(STUDY, JOBS, {**WANTED, "minutes": 1}, rule)
     assert part.seconds > 60 and (part.cells, part.of) == (19, 19)
 
 
 def test_the_study_of_a_claim_is_the_first_recorded_one_of_its_topic():
-    assert verify.study_of(verify.named(CLAIMS, "softmax-narrow"), ["h200-modes", "h200"]) == "h200"
-    assert verify.study_of(verify.named(CLAIMS, "models-graph"), ["h200", "h100-architectures"]) == "h100-architectures"
+    assert remeasure.study_of(remeasure.named(CLAIMS, "softmax-narrow"), ["h200-modes", "h200"]) == "h200"
+    assert (
+        remeasure.study_of(remeasure.named(CLAIMS, "models-graph"), ["h200", "h100-architectures"])
+        == "h100-architectures"
+    )
     with pytest.raises(InputError, match="models-graph is about architectures, which no recorded study is; allowed: "):
-        verify.study_of(verify.named(CLAIMS, "models-graph"), ["h200"])
+        remeasure.study_of(remeasure.named(CLAIMS, "models-graph"), ["h200"])
 
 
 def test_modes_for_diagnosis_and_for_other_cells_are_left_out(monkeypatch):
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
     study = copy.deepcopy(STUDY)
-    own = cells(verify.choose(STUDY, JOBS, WANTED))
+    own = cells(remeasure.choose(STUDY, JOBS, WANTED))
     here = next(int(size) for op, size in sorted(own) if op == "softmax")
     other = next(size for size in STUDY["ops"]["softmax"]["sizes"] if ("softmax", str(size)) not in own)
     study["modes"] |= {
@@ -108,7 +112,7 @@ def test_modes_for_diagnosis_and_for_other_cells_are_left_out(monkeypatch):
         "both": {"runner": "eager", "only": {"softmax": [here, other]}},
         "elsewhere": {"runner": "eager", "only": {"softmax": [other]}},
     }
-    part = verify.choose(study, JOBS, WANTED)
+    part = remeasure.choose(study, JOBS, WANTED)
     assert set(part.config["modes"]) == {*COMPARED, "both"}
     assert part.config["modes"]["both"]["only"] == {"softmax": [here]}
     assert Study(part.config).results == "results/h200-verify"
@@ -116,19 +120,19 @@ def test_modes_for_diagnosis_and_for_other_cells_are_left_out(monkeypatch):
 
 def test_what_fits_into_no_minutes_is_refused_with_what_the_least_takes():
     with pytest.raises(InputError) as error:
-        verify.choose(STUDY, JOBS, {**WANTED, "minutes": 0.5})
+        remeasure.choose(STUDY, JOBS, {**WANTED, "minutes": 0.5})
     line = re.fullmatch(
-        r"config: verify.minutes: 0.5 is too little, \w+ \d+ alone takes (\d\.\d) with 5 repeats; "
+        r"config: remeasure.minutes: 0.5 is too little, \w+ \d+ alone takes (\d\.\d) with 5 repeats; "
         r"allowed: from (\d(?:\.\d)?) on",
         str(error.value),
     )
     assert line
-    assert verify.choose(STUDY, JOBS, {**WANTED, "minutes": float(line[2])}).cells == 1
+    assert remeasure.choose(STUDY, JOBS, {**WANTED, "minutes": float(line[2])}).cells == 1
 
 
 def test_a_claim_that_the_study_has_no_cell_of_is_refused():
     with pytest.raises(InputError, match=r"verify\.study: h200 has no cell that is wanted; allowed: "):
-        verify.choose(STUDY, JOBS, WANTED, {**CLAIMS[0]["rule"], "size": 7})
+        remeasure.choose(STUDY, JOBS, WANTED, {**CLAIMS[0]["rule"], "size": 7})
 
 
 @pytest.mark.parametrize("name", ["h200-kernels", "h200-modes", "h200-dtypes", "cpu-amd-epyc-modes"])
@@ -138,23 +142,23 @@ def test_any_part_of_a_recorded_study_is_a_study(name, monkeypatch):
     study = yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8"))
     jobs = pd.read_parquet(RECORDED / name / "jobs.parquet")
     for seed in range(12):
-        part = verify.choose(study, jobs, {**WANTED, "minutes": 10, "seed": seed})
+        part = remeasure.choose(study, jobs, {**WANTED, "minutes": 10, "seed": seed})
         config = Study(part.config).config
         assert {mode for cell in cells_of(config) for mode in modes_of(config, cell)} == set(config["modes"])
         assert "targets" not in config and set(config["baselines"]) <= set(config["modes"])
 
 
 def test_a_claim_about_nothing_that_a_study_measured_is_refused():
-    claim = verify.named(CLAIMS, "softmax-narrow")
+    claim = remeasure.named(CLAIMS, "softmax-narrow")
     line = r"verify\.claim: softmax-narrow is about nothing that {} measured; allowed: a claim with a row"
     for name, told in (("h200", True), ("cpu-amd-epyc-modes", False)):
         with contextlib.nullcontext() if told else pytest.raises(InputError, match=line.format(name)):
-            verify.require_told(claim, name, rebuilt(name))
+            remeasure.require_told(claim, name, rebuilt(name))
 
 
 def test_what_is_judged_by_another_study_that_has_other_operations_is_open():
     about = [claim for claim in CLAIMS if not {"study", "table"} & set(claim["rule"])]
-    judged = verify.judge(about, rebuilt("h200"), rebuilt("h200-modes"))
+    judged = remeasure.judge(about, rebuilt("h200"), rebuilt("h200-modes"))
     assert {told[3] for told in judged} == {"cannot be told"}
 
 
@@ -179,19 +183,19 @@ def test_another_machine_is_refused(recorded, here, line, monkeypatch):
     names = {"h200": "NVIDIA H200", "a100": "NVIDIA A100-SXM4-80GB"}
     gpu = None if recorded.startswith("cpu") else {"name": names[recorded.split("-")[0]]}
     if line is None:
-        assert verify.require_same({"machine": recorded}, {"gpu": gpu}) == here[0]
+        assert remeasure.require_same({"machine": recorded}, {"gpu": gpu}) == here[0]
         return
     with pytest.raises(InputError) as error:
-        verify.require_same({"machine": recorded}, {"gpu": gpu})
+        remeasure.require_same({"machine": recorded}, {"gpu": gpu})
     assert line in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"study": "h20"}, "config: verify.study: h20 is not known (did you mean h200?); allowed: "),
-        ({"minutes": 0}, "config: verify.minutes: 0 is not allowed; allowed: a number above 0, at most 1440"),
-        ({"repeats": 1}, "config: verify.repeats: 1 is not allowed; allowed: an integer from 2 to 1000"),
+        ({"study": "h20"}, "config: remeasure.study: h20 is not known (did you mean h200?); allowed: "),
+        ({"minutes": 0}, "config: remeasure.minutes: 0 is not allowed; allowed: a number above 0, at most 1440"),
+        ({"repeats": 1}, "config: remeasure.repeats: 1 is not allowed; allowed: an integer from 2 to 1000"),
         ({"sead": 1}, "config: verify: sead is not a known key (did you mean seed?)"),
     ],
 )
@@ -203,14 +207,14 @@ def test_a_wrong_verify_is_refused_in_one_line(change, line):
 
 def test_an_unknown_claim_is_refused():
     with pytest.raises(InputError, match=re.escape("verify.claim: softmax-narow is not known (did you mean softmax-")):
-        verify.named(CLAIMS, "softmax-narow")
+        remeasure.named(CLAIMS, "softmax-narow")
 
 
 @pytest.mark.parametrize("claim", ["law-latency", "guards", "first-repeats"])
 def test_a_claim_about_a_whole_study_is_refused(claim):
     with pytest.raises(InputError, match=f"verify.claim: {claim} is about a whole study"):
-        verify.named(CLAIMS, claim)
-    commands = {row["id"]: row["command"] for row in claims.judged(CLAIMS, Studies([]))}
+        remeasure.named(CLAIMS, claim)
+    commands = {row["id"]: row["command"] for row in rules.judged(CLAIMS, Studies([]))}
     assert commands[claim] == "snakemake reproduce" and "claim: softmax-narrow" in commands["softmax-narrow"]
 
 
@@ -252,7 +256,7 @@ def measured(monkeypatch, tmp_path):
 def test_a_study_of_the_same_truth_covers_no_difference_as_often_as_it_should(measured):
     recorded, _ = measured("recorded", 10, 1, 0.01)
     again, _ = measured("again", 5, 2, 0.02)
-    found = verify.compare(recorded, again)
+    found = remeasure.compare(recorded, again)
     device = found[found.metric == "device"]
     assert len(device) == 30 * 6 and set(found.n_recorded) == {10} and set(found.n) == {5}
     assert 0.9 <= device.covers_zero.mean() <= 1
@@ -264,13 +268,13 @@ def test_a_study_of_the_same_truth_covers_no_difference_as_often_as_it_should(me
 def test_a_mode_that_is_slower_by_5_percent_is_contradicted(measured):
     recorded, _ = measured("recorded", 10, 1, 0.002, sizes=4)
     again, _ = measured("again", 5, 2, 0.002, sizes=4, compile=1.05)
-    found = verify.compare(recorded, again)
+    found = remeasure.compare(recorded, again)
     device = found[found.metric == "device"].set_index(["mode", "baseline"])
     assert set(device.loc[("compile", "eager")].outcome) == {"contradicted"}
     assert set(device.loc[("triton", "compile")].outcome) == {"contradicted"}
     assert device.loc[("compile", "eager")].ratio.to_numpy() == pytest.approx(1 / 1.05, rel=0.01)
     assert "contradicted" not in set(device.loc[[("triton", "eager"), ("eager-control", "eager")]].outcome)
-    told = [piece for piece in verify.report(found, []) if str(piece).startswith("contradicted")]
+    told = [piece for piece in remeasure.report(found, []) if str(piece).startswith("contradicted")]
     assert len(told) == (found.outcome == "contradicted").sum()
     assert re.fullmatch(
         r"contradicted: softmax 64 float16 compile over eager by device: recorded 2\.0\d\d, measured 1\.9\d\d, "
@@ -283,7 +287,7 @@ def test_what_failed_or_is_missing_in_either_study_is_not_compared(measured):
     recorded, _ = measured("recorded", 5, 1, 0.002, sizes=2)
     again, _ = measured("again", 5, 2, 0.002, sizes=3)
     recorded.status["softmax", "float16", "64", "triton"] = ("oom", Raised("MemoryError", ""))
-    found = verify.compare(recorded, again)
+    found = remeasure.compare(recorded, again)
     assert set(found["size"]) == {"64", "128"}
     assert "triton" not in set(found[found["size"] == "64"]["mode"])
     assert "triton" in set(found[found["size"] == "128"]["mode"])
@@ -303,10 +307,10 @@ def test_a_difference_that_is_all_the_timers_is_told_apart(measured):
     again, new = measured("again", 5, 2, 0.001, sizes=4)
     floor(recorded, 3.0)
     floor(again, 0.5)
-    found = verify.compare(recorded, again).set_index(["metric", "mode", "baseline"])
+    found = remeasure.compare(recorded, again).set_index(["metric", "mode", "baseline"])
     assert set(found.loc[("device", "compile", "eager")].outcome) == {"contradicted"}
     assert set(found.loc[(LESS_FLOOR, "compile", "eager")].outcome) == {"confirmed"}
-    printed = [str(piece) for piece in verify.report(found.reset_index(), [])]
+    printed = [str(piece) for piece in remeasure.report(found.reset_index(), [])]
     assert f"{LESS_FLOOR}: without what an empty pair of CUDA events takes in the same job." in printed
     told = findings(recorded, again, [old, new], [a_claim(every="faster")])
     assert told["floors"] == [3.0, 0.5] and told["launches"] == []
@@ -357,7 +361,7 @@ def test_claims_are_judged_by_what_was_measured_again(measured):
         (a_claim(size=4096, every="faster"), slow, ("cannot be told", "cannot be told", "cannot be told")),
     ]
     for claim, again, outcome in judged:
-        ((sentence, old, new, follows),) = verify.judge([claim], recorded, again)
+        ((sentence, old, new, follows),) = remeasure.judge([claim], recorded, again)
         assert (sentence, old.outcome, new.outcome, follows) == ("It is so.", *outcome)
 
 
@@ -438,7 +442,7 @@ def test_verify_compares_and_goes_on_after_a_kill_with_what_is_left(checkout, ki
     assert len(records) == 8 and begun.items() <= records.items()
     (results,) = checkout.path.glob("results/cpu-*-verify")
     found = pd.read_csv(results / "verify.csv")
-    assert list(found.columns) == verify.COLUMNS.split()
+    assert list(found.columns) == remeasure.COLUMNS.split()
     # Eight metrics, and device time less its floor.
     assert len(found) == 3 * 9 and set(found.n) == {2}
     assert not list(checkout.path.glob("results/recorded/cpu-test/records"))
@@ -453,4 +457,4 @@ def test_verify_of_what_the_config_does_not_have_is_refused_in_one_line(checkout
     process = checkout.start("verify", "--config", "verify={study: h200}")
     output = process.communicate()[0]
     assert process.returncode != 0 and "Traceback" not in output
-    assert "config: verify.study: h200 was not measured on what this machine has (cpu-" in output
+    assert "config: remeasure.study: h200 was not measured on what this machine has (cpu-" in output

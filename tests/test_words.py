@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelbench.documents import words
-from kernelbench.documents.names import NAMES, name
+from kernelbench import numbers
+from kernelbench.op_names import NAMES, name
 
 
 @pytest.mark.parametrize(
@@ -19,41 +19,41 @@ from kernelbench.documents.names import NAMES, name
     ],
 )
 def test_interval_as_text(low, estimate, high, text):
-    assert words.ci({"speedup": estimate, "ci_low": low, "ci_high": high}).replace("\u00a0", " ") == text
+    assert numbers.ci({"speedup": estimate, "ci_low": low, "ci_high": high}).replace("\u00a0", " ") == text
 
 
 def test_interval_breaks_only_before_its_bracket():
-    assert words.ci({"speedup": 1.5, "ci_low": 1.4, "ci_high": 1.6}) == "1.50 [1.40,\u00a01.60]"
+    assert numbers.ci({"speedup": 1.5, "ci_low": 1.4, "ci_high": 1.6}) == "1.50 [1.40,\u00a01.60]"
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(0.0123, "1.2 %"), (0.98, "98 %"), (0.997, "100 %"), (1.013, "101 %"), (2.346, "235 %")]
 )
 def test_shares_have_two_digits_below_the_whole(share, text):
-    assert words.percent(share).replace(words.NBSP, " ") == text
+    assert numbers.percent(share).replace(numbers.NBSP, " ") == text
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (words.with_unit(18.23, "µs"), "18.2 µs"),
-        (words.with_unit(5267.4, "µs"), "5.27 ms"),
-        (words.range_with_unit(12.3, 4000, "µs"), "0.0123–4.00 ms"),
-        (words.range_with_unit(1.5, 1.5001, "s"), "1.50 s"),
-        (words.between(0.812, 2.8249), "0.81–2.82"),
-        (words.between(1.001, 1.002), "1.00"),
-        (words.between(0.5, 21.04), "0.50–21.0"),
-        (words.whole_range(1005.6, 17977.2), "1,006–17,977"),
-        (words.calls({"kind": "after", "calls": 5088.7}), "5,089"),
-        (words.calls({"kind": "never", "calls": None}), "never"),
-        (words.calls({"kind": "open", "calls": None}), "undecided"),
-        (words.number(1240), "1,240"),
-        (words.value(None), "–"),
-        (words.value(-0.01234), "−0.0123"),
+        (numbers.with_unit(18.23, "µs"), "18.2 µs"),
+        (numbers.with_unit(5267.4, "µs"), "5.27 ms"),
+        (numbers.range_with_unit(12.3, 4000, "µs"), "0.0123–4.00 ms"),
+        (numbers.range_with_unit(1.5, 1.5001, "s"), "1.50 s"),
+        (numbers.between(0.812, 2.8249), "0.81–2.82"),
+        (numbers.between(1.001, 1.002), "1.00"),
+        (numbers.between(0.5, 21.04), "0.50–21.0"),
+        (numbers.whole_range(1005.6, 17977.2), "1,006–17,977"),
+        (numbers.calls({"kind": "after", "calls": 5088.7}), "5,089"),
+        (numbers.calls({"kind": "never", "calls": None}), "never"),
+        (numbers.calls({"kind": "open", "calls": None}), "undecided"),
+        (numbers.number(1240), "1,240"),
+        (numbers.value(None), "–"),
+        (numbers.value(-0.01234), "−0.0123"),
     ],
 )
 def test_values_as_text(text, wanted):
-    assert text.replace(words.NBSP, " ") == wanted
+    assert text.replace(numbers.NBSP, " ") == wanted
 
 
 def test_cells_have_names():
@@ -65,4 +65,4 @@ def test_cells_have_names():
 
 
 def test_sizes_read_as_people_write_them():
-    assert [words.size(text) for text in ("20971520", "256MiB", "1x128")] == ["20,971,520", "256\u00a0MiB", "1x128"]
+    assert [numbers.size(text) for text in ("20971520", "256MiB", "1x128")] == ["20,971,520", "256\u00a0MiB", "1x128"]

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from checkout import ROOT, TINY, Checkout
 
-from kernelbench import restore
-from kernelbench.documents.words import NBSP, ci
-from kernelbench.study import Study
+from kernelbench.numbers import NBSP, ci
+from kernelbench.records import restore
+from kernelbench.study.study import Study
 
 pytestmark = pytest.mark.slow
 

@@ -6,16 +6,17 @@ from pathlib import Path
 
 from recorded import rebuilt
 
-from kernelbench import claims, published
-from kernelbench.documents import article, law
-from kernelbench.documents.markdown import widths_of
-from kernelbench.documents.report import report
-from kernelbench.documents.results import ROOM
-from kernelbench.documents.studies import Studies
-from kernelbench.documents.supplement import supplement
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies
+from kernelbench.claims import published, rules
+from kernelbench.paper import article
+from kernelbench.paper.markdown import widths_of
+from kernelbench.paper.report import report
+from kernelbench.paper.results import ROOM
+from kernelbench.paper.supplement import supplement
 
 ROOT = Path(__file__).parents[1]
-CLAIMS = claims.load(ROOT / "paper" / "claims.yaml")
+CLAIMS = rules.load(ROOT / "paper" / "claims.yaml")
 SECTIONS = article.sections((ROOT / "paper" / "paper.md").read_text(encoding="utf-8"))
 EARLIER = published.load(ROOT / "paper" / "published.yaml")
 COVERAGE = {"draws": 100, "coverage": {"normal": {"peak": 0, "held": {"3": 0.951, "10": 0.9525}}}}
@@ -30,19 +31,19 @@ def few() -> Studies:
 
 def of(*documents: dict) -> Studies:
     found = Studies(list(documents))
-    law.apply(found)
+    host_law.apply(found)
     return found
 
 
 def a_supplement(studies: Studies, again: dict | None = None, shown: dict | None = None) -> str:
-    judged = [{**claim, "section": SECTIONS[claim["id"]]} for claim in claims.judged(CLAIMS, studies)]
+    judged = [{**claim, "section": SECTIONS[claim["id"]]} for claim in rules.judged(CLAIMS, studies)]
     return supplement(studies, judged, EARLIER, COVERAGE, again or {}, shown or {})
 
 
 def a_report(document: dict, studies: Studies, defects: tuple = ()) -> str:
-    own = claims.local(document)
-    law.apply(own, studies.laws or None)
-    judged = [claims.judged(CLAIMS, one) for one in (studies, own)]
+    own = rules.local(document)
+    host_law.apply(own, studies.laws or None)
+    judged = [rules.judged(CLAIMS, one) for one in (studies, own)]
     return report(document, studies, *judged, list(defects), {"here": {}, "recorded": {}})
 
 

@@ -1,6 +1,17 @@
 """KernelBench: does torch.compile pay?
 
-The stages of the study as importable functions, in the order in which data flows through them:
-`study` (the config), `harness` (one measurement), `collect`, `statistics`, `jobs` and `summarize` (the tables),
-`claims`, `figures` and `documents`; `promote` files a measured study as a recorded one.
+A folder for each stage, in the order in which data flows through them. A module imports only from its own stage and
+from those before it:
+
+    study     the study file, its cells and jobs, and their order
+    harness   one measurement: from a job's settings to its record
+    running   on which GPU and in which process a job runs, and whether its record is still current
+    records   from records to samples.parquet and jobs.parquet, and back; the quality gate
+    analysis  intervals, speedups, causes: summary.csv, speedups.csv and summary.json
+    planning  what a study costs, and how many repeats it needs
+    claims    rules on the tables, and measuring their rows again
+    figures   from the tables to SVG
+    paper     from the tables to the article, its supplement and the report of a machine
+
+`errors`, `notes`, `numbers` and `op_names` are for all of them.
 """

@@ -1,7 +1,7 @@
 # Measure: one record for each job of the study.
 #
 # needs  the job's settings (from the config), the harness, the op's workload, and its kernel if it runs one; none of these
-#        is an input file: kernelbench.freshness compares contents
+#        is an input file: kernelbench.running.freshness compares contents
 # makes  results/<machine>/records/<op>/<dtype>/<size>/<mode>/<repeat>.json, and an empty
 #        results/<machine>/repeats/<repeat>.done once all of a repeat are there
 

@@ -5,9 +5,9 @@ import json
 import os
 from pathlib import Path
 
-from kernelbench import lanes
 from kernelbench.errors import run
 from kernelbench.harness import child, environment
+from kernelbench.running import gpu_lanes
 
 
 def main() -> None:
@@ -15,14 +15,14 @@ def main() -> None:
     parser.add_argument("--settings", type=json.loads, required=True, help="all of the job as JSON")
     parser.add_argument("--output", type=Path, required=True, help="the directory that the files go to")
     arguments = parser.parse_args()
-    gpu = lanes.gpu_of(0, arguments.settings["device"])
+    gpu = gpu_lanes.gpu_of(0, arguments.settings["device"])
     # As a job's process has it, before torch is imported.
     variables = environment.build(os.environ, child.variables(arguments.settings, gpu))
     os.environ.clear()
     os.environ |= variables
-    from kernelbench.artefacts import save
+    from kernelbench.running.artefacts import save
 
-    with lanes.hold(gpu):
+    with gpu_lanes.hold(gpu):
         save(arguments.settings, arguments.output)
 
 

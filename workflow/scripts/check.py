@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kernelbench.errors import InputError, run
-from kernelbench.gate import DEFAULT, Gate, is_recorded
+from kernelbench.records.quality_gate import DEFAULT, Gate, is_recorded
 
 
 def main() -> None:

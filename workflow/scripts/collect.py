@@ -4,9 +4,9 @@ import argparse
 import json
 from pathlib import Path
 
-from kernelbench import study
-from kernelbench.collect import collect
 from kernelbench.errors import run
+from kernelbench.records.collect import collect
+from kernelbench.study import study
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from kernelbench import figures
-from kernelbench.documents import law
-from kernelbench.documents.studies import Studies
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies
 from kernelbench.errors import run
 from kernelbench.figures.article import ARTICLE
 
@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="a folder, for an SVG file of each")
     arguments = parser.parse_args()
     studies = Studies([json.loads(path.read_text(encoding="utf-8")) for path in arguments.documents])
-    law.apply(studies)
+    host_law.apply(studies)
     arguments.output.mkdir(exist_ok=True)
     for name, function in ARTICLE.items():
         figures.save(figures.styled(function)(studies), arguments.output / f"{name}.svg")

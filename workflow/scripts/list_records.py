@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from kernelbench import study
 from kernelbench.errors import run
+from kernelbench.study import study
 
 
 def main() -> None:

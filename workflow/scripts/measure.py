@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from statistics import median
 
-from kernelbench import attempts, freshness, lanes, notes, start
+from kernelbench import notes
 from kernelbench.errors import run
 from kernelbench.harness import record
 from kernelbench.harness.child import SETTINGS
+from kernelbench.running import freshness, gpu_lanes, job_process, retries
 
 # What is neither starting nor compiling: the parts of a job that the measurement itself takes.
 MEASUREMENT = ("inputs", "memory", "checks", "warm_up", "timers", "trace", "profile")
@@ -43,18 +44,18 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.settings is None:
         arguments = _from_study(arguments)
-    start.end_with_run()
+    job_process.end_with_run()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
-    gpu = lanes.gpu_of(arguments.lane, arguments.settings["device"])
+    gpu = gpu_lanes.gpu_of(arguments.lane, arguments.settings["device"])
     # Before the job, in which they may change.
     known = {"sources": freshness.digest(arguments.sources)} if arguments.sources else {}
     before = time.perf_counter()
-    with lanes.hold(gpu) as lock:
+    with gpu_lanes.hold(gpu) as lock:
         waited = time.perf_counter() - before
-        cores = lanes.cores(arguments.lane, arguments.lanes)
+        cores = gpu_lanes.cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
-        entry, outcome = attempts.measured(request, gpu, lock, arguments.timeout)
-    name = os.environ.get(start.NAME) or start.run_name(os.getpid())  # By hand a job is a run of its own.
+        entry, outcome = retries.measured(request, gpu, lock, arguments.timeout)
+    name = os.environ.get(job_process.NAME) or job_process.run_name(os.getpid())  # By hand a job is a run of its own.
     entry |= known
     entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}
     again = sum(out["seconds"] for out in outcome["again"])
@@ -93,7 +94,7 @@ def _line(entry: dict) -> str:
     found = f"latency {median(latency):.1f} µs" if latency else str(notes.load(entry["reason"]) or "")
     seconds = {name: round(value, 2) for name, value in entry["seconds"].items()}
     parts = "{overhead} overhead + {compilation} compilation + {measurement} measurement".format(**seconds)
-    said = list(dict.fromkeys(map(str, [*notes.load(entry["suspect"]), *attempts.doubts(entry)])))
+    said = list(dict.fromkeys(map(str, [*notes.load(entry["suspect"]), *retries.doubts(entry)])))
     said += [f"ended what it left behind: {left}" for left in entry["process"]["left"]]
     return "; ".join([f"{entry['status']} {found}".strip(), f"{seconds['wall']} s = {parts}", *said])
 
@@ -108,7 +109,7 @@ def _settings(text: str) -> dict:
 
 def _from_study(arguments: argparse.Namespace) -> argparse.Namespace:
     """Return the arguments of a job of the study measured by hand: in a fresh process, on the first GPU."""
-    from kernelbench import machine, study
+    from kernelbench.study import machine, study
 
     plan = study.load(arguments.config)
     machine.require(plan.machine)

@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from kernelbench.errors import run
-from kernelbench.plan import plan
-from kernelbench.study import RECORDED, Study
+from kernelbench.planning.estimate import plan
+from kernelbench.study.study import RECORDED, Study
 
 
 def main() -> None:

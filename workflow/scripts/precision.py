@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kernelbench.analysis.summary import summarize
 from kernelbench.errors import InputError, run
-from kernelbench.jobs import read as read_jobs
-from kernelbench.precision import report, table
-from kernelbench.summarize import summarize
+from kernelbench.planning.precision import report, table
+from kernelbench.records.job_table import read as read_jobs
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from kernelbench.errors import run
-from kernelbench.promote import promote
-from kernelbench.study import RECORDED
+from kernelbench.records.promote import promote
+from kernelbench.study.study import RECORDED
 
 
 def main() -> None:

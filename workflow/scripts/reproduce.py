@@ -6,10 +6,11 @@ from pathlib import Path
 
 import yaml
 
-from kernelbench import inner, machine, start
 from kernelbench.errors import InputError, run
-from kernelbench.progress import duration
-from kernelbench.study import RECORDED, Study
+from kernelbench.numbers import duration
+from kernelbench.running import job_process, nested_run
+from kernelbench.study import machine
+from kernelbench.study.study import RECORDED, Study
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
     parser.add_argument("--recorded", nargs="*", default=[], help="the recorded studies")
     parser.add_argument("--gpus", type=int, required=True, help="GPUs that measure at once")
     arguments = parser.parse_args()
-    start.end_with_run()
+    job_process.end_with_run()
     on_cpu = machine.present()[1] == "cpu"
     wanted = [name for name in arguments.recorded if name.startswith("cpu") == on_cpu]
     if not wanted:
@@ -34,7 +35,7 @@ def main() -> None:
         config = {"start": "fresh", **study, "machine": "auto", "recorded": arguments.recorded}
         config.pop("note", None)
         results = Path(Study(config).results)
-        inner.measure(config, results, "report.pdf", arguments.gpus, "reproduce")
+        nested_run.measure(config, results, "report.pdf", arguments.gpus, "reproduce")
         print(f"{name}: {results / 'report.pdf'}", flush=True)
 
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from kernelbench.errors import run
-from kernelbench.restore import restore
+from kernelbench.records.restore import restore
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from kernelbench.coverage import table
+from kernelbench.analysis.coverage import table
 from kernelbench.errors import run
 
 

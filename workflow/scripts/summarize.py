@@ -4,8 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
+from kernelbench.analysis.summary import summarize, write_csv
 from kernelbench.errors import run
-from kernelbench.summarize import summarize, write_csv
 
 
 def main() -> None:

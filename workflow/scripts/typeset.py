@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from kernelbench.documents.typeset import typeset
 from kernelbench.errors import run
+from kernelbench.paper.typeset import typeset
 
 
 def main() -> None:

@@ -7,12 +7,23 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from kernelbench import claims, inner, start
+from kernelbench.analysis.summary import Data, summarize, write_csv
+from kernelbench.claims import rules
+from kernelbench.claims.remeasure import (
+    choose,
+    compare,
+    judge,
+    named,
+    preview,
+    report,
+    require_same,
+    require_told,
+    study_of,
+)
 from kernelbench.errors import InputError, run
-from kernelbench.jobs import read as read_jobs
-from kernelbench.study import RECORDED
-from kernelbench.summarize import Data, summarize, write_csv
-from kernelbench.verify import choose, compare, judge, named, preview, report, require_same, require_told, study_of
+from kernelbench.records.job_table import read as read_jobs
+from kernelbench.running import job_process, nested_run
+from kernelbench.study.study import RECORDED
 
 
 def main() -> None:
@@ -22,11 +33,11 @@ def main() -> None:
     parser.add_argument("--recorded", nargs="*", default=[], help="the recorded studies, in the order of the config")
     parser.add_argument("--gpus", type=int, required=True, help="GPUs that measure at once")
     arguments = parser.parse_args()
-    start.end_with_run()
+    job_process.end_with_run()
     wanted = arguments.verify
     if wanted is None:
         raise InputError("config: verify is missing; leave out --configfile, or copy the key from config.yaml")
-    known, rule, name = claims.load(arguments.claims), None, wanted["study"]
+    known, rule, name = rules.load(arguments.claims), None, wanted["study"]
     if "claim" in wanted:
         known = [named(known, wanted["claim"])]
         rule, name = known[0]["rule"], study_of(known[0], arguments.recorded)
@@ -40,15 +51,15 @@ def main() -> None:
     console = Console(highlight=False, markup=False)
     console.print(preview(name, part, wanted, arguments.gpus), soft_wrap=True)
     results = Path("results", f"{label}-verify")
-    inner.measure(part.config, results, "summary.csv", arguments.gpus, "verify")
+    nested_run.measure(part.config, results, "summary.csv", arguments.gpus, "verify")
     figures = compare(Data(recorded), Data(results))
     write_csv(figures, results / "verify.csv")
     again = json.loads((results / "summary.json").read_text(encoding="utf-8"))
-    own = claims.local(document)  # A claim about the default study is one about a CPU's as well.
+    own = rules.local(document)  # A claim about the default study is one about a CPU's as well.
     about = [
         claim
         for claim in known
-        if claims.is_about_cells(claim["rule"]) and all(name in own for name in claims.topics(claim["rule"]))
+        if rules.is_about_cells(claim["rule"]) and all(name in own for name in rules.topics(claim["rule"]))
     ]
     for piece in report(figures, judge(about, document, again)):
         console.print(piece, soft_wrap=True)

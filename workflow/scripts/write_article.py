@@ -8,12 +8,13 @@ from pathlib import Path
 
 import yaml
 
-from kernelbench import claims, published
-from kernelbench.documents import article, law, tables
-from kernelbench.documents.studies import Studies
-from kernelbench.documents.values import Values
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies
+from kernelbench.claims import published, rules
 from kernelbench.errors import InputError, run
-from kernelbench.gate import Defect
+from kernelbench.paper import article, tables
+from kernelbench.paper.values import Values
+from kernelbench.records.quality_gate import Defect
 
 
 def main() -> None:
@@ -31,9 +32,9 @@ def main() -> None:
     if not arguments.documents:
         raise InputError("config: recorded: [] names no study to build the paper from; allowed: see results/recorded")
     studies = Studies([json.loads(path.read_text(encoding="utf-8")) for path in arguments.documents])
-    law.apply(studies)
+    host_law.apply(studies)
     given = [document["study"] for document in studies.documents]
-    judged = claims.judged(claims.load(arguments.claims, *given), studies)
+    judged = rules.judged(rules.load(arguments.claims, *given), studies)
     earlier = published.load(arguments.published, *given)
     constants = yaml.safe_load(arguments.constants.read_text(encoding="utf-8"))
     functions = Values(studies, constants, earlier).functions() | {

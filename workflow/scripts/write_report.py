@@ -3,13 +3,13 @@
 import argparse
 from pathlib import Path
 
-from kernelbench import claims
-from kernelbench.documents import law
-from kernelbench.documents.files import read, shown
-from kernelbench.documents.report import report
-from kernelbench.documents.studies import Studies, topic
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies, topic
+from kernelbench.claims import rules
 from kernelbench.errors import run
-from kernelbench.gate import Defect
+from kernelbench.paper.files import read, shown
+from kernelbench.paper.report import report
+from kernelbench.records.quality_gate import Defect
 
 
 def main() -> None:
@@ -23,19 +23,19 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="the text to write")
     arguments = parser.parse_args()
     studies = Studies([read(path) for path in arguments.recorded])
-    law.apply(studies)
+    host_law.apply(studies)
     document = read(arguments.document)
-    own = claims.local(document)
-    law.apply(own, studies.laws or None)
+    own = rules.local(document)
+    host_law.apply(own, studies.laws or None)
     # Without the recorded studies nobody knows the names of what the claims are about.
     given = [one["study"] for one in (*studies.documents, document)]
-    known = claims.load(arguments.claims, *given, names_known=bool(studies.documents))
+    known = rules.load(arguments.claims, *given, names_known=bool(studies.documents))
     figures = {"here": shown(arguments.figures), "recorded": {}}
     for one, folder in zip(studies.documents, arguments.recorded_figures, strict=True):
         if one is studies.get(topic(document["study"])):
             figures["recorded"] = shown(folder)
     defects = [Defect(**{k: v for k, v in found.items() if k != "study"}) for found in read(arguments.defects)]
-    judged = [claims.judged(known, one) for one in (studies, own)]
+    judged = [rules.judged(known, one) for one in (studies, own)]
     text = report(document, studies, *judged, [str(defect) for defect in defects], figures)
     arguments.output.write_text(text, encoding="utf-8")
 

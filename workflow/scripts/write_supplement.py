@@ -3,12 +3,12 @@
 import argparse
 from pathlib import Path
 
-from kernelbench.documents import law
-from kernelbench.documents.files import read, shown
-from kernelbench.documents.studies import Studies
-from kernelbench.documents.supplement import supplement
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies
+from kernelbench.claims.published import load as load_published
 from kernelbench.errors import run
-from kernelbench.published import load as load_published
+from kernelbench.paper.files import read, shown
+from kernelbench.paper.supplement import supplement
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     documents = [read(path) for path in arguments.documents]
     again = {path.parent.name: read(path) for path in arguments.again}
     studies = Studies(documents)
-    law.apply(studies)
+    host_law.apply(studies)
     published = load_published(arguments.published, *(document["study"] for document in documents))
     figures = {
         document["study"]["machine"]: shown(folder)

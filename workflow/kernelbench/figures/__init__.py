@@ -18,7 +18,7 @@ from kernelbench.figures.comparisons import published, speedups
 from kernelbench.figures.rooflines import rates, roofline
 from kernelbench.figures.style import STYLE
 from kernelbench.figures.timings import first_call, split, timers, times, trace
-from kernelbench.study import kind
+from kernelbench.study.study import kind
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 from math import log2
 
-from kernelbench.documents.names import name
-from kernelbench.documents.studies import Studies
+from kernelbench.analysis.studies import Studies
 from kernelbench.figures import parts
 from kernelbench.figures.cells import MODES, interval
 from kernelbench.figures.style import COLOURS, GREY, LIBRARIES, WIDE, look
+from kernelbench.op_names import name
 
 # All are about one mode, so they share its marker and are told apart by shade, dashes and filling.
 BLUE = COLOURS[0]

@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from kernelbench.documents import law
-from kernelbench.documents.names import name
-from kernelbench.documents.studies import Studies, topic
+from kernelbench.analysis import host_law
+from kernelbench.analysis.studies import Studies, topic
 from kernelbench.figures import parts
 from kernelbench.figures.cells import ARCHITECTURES, MODES, QUEUED, WAITED, find, interval, locate, mode_keys
 from kernelbench.figures.style import GREY, NARROW, WIDE, look
+from kernelbench.op_names import name
 
 TITLES = {WAITED: "waited for: latency", QUEUED: "queued: throughput"}
 CALLED = [mode for mode in MODES if mode != "triton"]
@@ -41,12 +41,12 @@ def draw_predictions(studies: Studies):
     dot = {"color": GREY, "marker": "o", "markerfacecolor": "white", "mew": 0.6}
     fitted = parts.key("hollow: study that the law was fitted to", **dot)
     ring = parts.key("ring: predicted on the wrong side of 1", **dot | {"color": "black", "markersize": 7})
-    parts.legend(figure, [*mode_keys(law.MODES), fitted, ring], 4)
+    parts.legend(figure, [*mode_keys(host_law.MODES), fitted, ring], 4)
     return figure
 
 
-def _draw_points(axis, rows: list[law.Prediction]) -> None:
-    for mode in law.MODES:
+def _draw_points(axis, rows: list[host_law.Prediction]) -> None:
+    for mode in host_law.MODES:
         style = {**look(mode), "markersize": 2.8, "mew": 0.5, "linestyle": "none", "alpha": 0.8}
         for fitted, face in ((True, "white"), (False, style["color"])):
             own = [row for row in rows if (row.mode, row.fitted) == (mode, fitted)]
@@ -55,7 +55,7 @@ def _draw_points(axis, rows: list[law.Prediction]) -> None:
             parts.bars(axis, *at, numbers, "y", mfc=face, **style)
 
 
-def _name_misses(axis, rows: list[law.Prediction], studies: Studies) -> None:
+def _name_misses(axis, rows: list[host_law.Prediction], studies: Studies) -> None:
     """Ring the misses and name them: those above the diagonal farther up on the left, those below it on the right.
 
     There the panel is empty, and lines to names in the order of their heights cross nothing.
@@ -84,7 +84,7 @@ def _name_misses(axis, rows: list[law.Prediction], studies: Studies) -> None:
             )
 
 
-def _tell_apart(rows: list[law.Prediction], studies: Studies) -> list[str]:
+def _tell_apart(rows: list[host_law.Prediction], studies: Studies) -> list[str]:
     """Return the names of these cells, with dtype, study and mode where two would read the same and differ in it."""
     topics = {document["study"]["machine"]: topic(document["study"]) for document in studies.documents}
     labels = [name(row.op, row.size) for row in rows]
@@ -103,7 +103,7 @@ def draw_host_times(studies: Studies):
     calls = [
         (key[3], "training" in key[0], call)
         for document in studies.documents
-        for key, call in law.calls(document).items()
+        for key, call in host_law.calls(document).items()
         if key[3] in CALLED
     ]
     if not calls:
@@ -129,17 +129,20 @@ def draw_host_times(studies: Studies):
     return figure
 
 
-def _draw_laws(axis, laws: dict[str, law.Law], widest: float) -> list:
+def _draw_laws(axis, laws: dict[str, host_law.Law], widest: float) -> list:
     """Draw the lines of the law; return their entries of the legend.
 
     A replay's host time follows its copies and not its launches: its line is that of one copied input.
     """
     places = [widest ** (place / 50) for place in range(51)]
     keys = []
-    for mode, dashes, each in ((law.COMPILED, "-", "launch"), (law.REPLAYED, (0, (4, 1.5)), "copy (drawn: one)")):
+    for mode, dashes, each in (
+        (host_law.COMPILED, "-", "launch"),
+        (host_law.REPLAYED, (0, (4, 1.5)), "copy (drawn: one)"),
+    ):
         if mode in laws:
             own, style = laws[mode], {"color": look(mode)["color"], "linewidth": 0.9, "linestyle": dashes}
-            axis.plot(places, [own.host(x if mode == law.COMPILED else 1) for x in places], zorder=1, **style)
+            axis.plot(places, [own.host(x if mode == host_law.COMPILED else 1) for x in places], zorder=1, **style)
             keys.append(parts.key(f"law: {own.call:.0f} µs + {own.each:.2g} µs per {each}", **style))
     return keys
 
@@ -173,7 +176,7 @@ def draw_parts(studies: Studies):
 
 def _split_calls(studies: Studies, which: str, at: dict) -> dict[str, tuple]:
     """Return by mode (Call, latency with its interval in µs) of a cell, where all was measured."""
-    calls, found = law.calls(studies.of(which)), {}
+    calls, found = host_law.calls(studies.of(which)), {}
     for mode in CALLED:
         call = calls.get((*at.values(), mode))
         row = find(studies, which, "summary", "estimate", **at, mode=mode, metric=WAITED)
@@ -182,7 +185,7 @@ def _split_calls(studies: Studies, which: str, at: dict) -> dict[str, tuple]:
     return found
 
 
-def _draw_split(axis, mode: str, call: law.Call, latency: tuple, scale: float) -> None:
+def _draw_split(axis, mode: str, call: host_law.Call, latency: tuple, scale: float) -> None:
     """Draw the host's bar above the device's, and a tick across both where a caller who waits sees the call end."""
     y, colour = CALLED.index(mode), look(mode)["color"]
     axis.barh(y - 0.19, call.host / scale, 0.38, color=colour)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kernelbench.documents.studies import CELL, NoData, Studies
+from kernelbench.analysis.studies import CELL, NoData, Studies
 from kernelbench.figures import parts
 from kernelbench.figures.style import look
 

@@ -4,7 +4,7 @@ import textwrap
 from functools import cached_property
 
 from kernelbench.figures.style import BASELINE, COLOURS, CONTROL_STYLE, MARKERS, SHARED
-from kernelbench.study import CONTROL, MEASURE_KEYS, without_arms
+from kernelbench.study.study import CONTROL, MEASURE_KEYS, without_arms
 
 # The time metrics that figures show, with their names in full.
 TIMES = {"device": "device time", "latency": "latency"}

@@ -2,12 +2,12 @@
 
 from math import log10
 
-from kernelbench.documents.names import name
-from kernelbench.documents.studies import Studies
-from kernelbench.documents.words import factor
+from kernelbench.analysis.studies import Studies
 from kernelbench.figures import cells, parts
 from kernelbench.figures.cells import ARCHITECTURES, MODES, QUEUED, WAITED, find, is_decided
 from kernelbench.figures.style import COLOURS, GREY, NARROW, WIDE, look
+from kernelbench.numbers import factor
+from kernelbench.op_names import name
 
 TITLES = {WAITED: "waited for", QUEUED: "queued"}
 MAPPED = [mode for mode in MODES if mode != "eager"]

@@ -1,0 +1,231 @@
+"""Causes: why a mode is faster or slower than its baseline, as far as timers and kernels can tell.
+
+| cause | where |
+| --- | --- |
+| `graph input copy` | the device's time differs, most by the copies that a CUDA graph makes of its inputs |
+| `kernel` | it differs, and the kernels by name or number, copies aside |
+| `clocks` | neither kernels nor the host explain it, and the slower arm had the lower SM clock |
+| `autotune` | it differs with the same kernels, and so do repeats of other generated code |
+| `host` | a call waits for the host: its time differs that way, and by more than the device's or by all of it |
+| `compilation` | of the first call: a mode that compiles |
+| `graph capture` | of the first call: eager's calls are captured into a CUDA graph |
+| `graph pool` | of the memory: that of a CUDA graph is kept |
+
+Of a runtime off PyTorch's stream, which has a timer of neither, what its kernels do not take is the host's.
+Else a difference is `unexplained`. A study without the timer `host` has no causes.
+"""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from kernelbench.analysis import intervals
+from kernelbench.analysis.metrics import CLOCKS, UNEXPLAINED
+from kernelbench.records.job_table import slowed
+
+DECIDED = ("faster", "slower")
+# A part explains a difference that has its sign where it is at least this share of it.
+EXPLAINS = 0.5
+# With codes drawn anew in each repeat, some are always faster than others: so seldom is that called theirs.
+CHANCE = 0.05
+# Kernels of PyTorch and of the driver that copy: CUTLASS and Inductor have the word in the names of others.
+COPY = re.compile(r"^memcpy|^void at::native::.*copy", re.IGNORECASE)
+# The timers of many calls back to back, which have clocks of their own; the others time single calls.
+MANY = ("throughput", "graph")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause, and what says so."""
+
+    cause: str
+    evidence: str
+
+
+class Causes:
+    """Finds causes in the measurements of a study (summarize.Data) and its table of speedups with verdicts."""
+
+    def __init__(self, data, table: pd.DataFrame):
+        self.data = data
+        key = ["op", "dtype", "size", "mode", "baseline", "metric"]
+        self.verdicts = table.set_index(key).verdict.to_dict()
+        arm = ["op", "dtype", "size", "mode"]
+        self.arms = {row: jobs for row, jobs in data.jobs.groupby(arm)}
+        profiled = data.jobs.reindex(columns=[*arm, "profile.checked", "profile.kernels"])
+        self.kernels = profiled[profiled["profile.checked"].eq(True)].groupby(arm)["profile.kernels"].first().to_dict()
+
+    def of(self, cell: tuple, mode: str, baseline: str, metric: str) -> Cause | None:
+        """Return the cause of a difference at cell (op, dtype, size), None where there is none to explain."""
+        if "host" not in self.data.metrics or self.verdicts[*cell, mode, baseline, metric] not in DECIDED:
+            return None
+        arms = (*cell, baseline), (*cell, mode)
+        if metric == "first_call":
+            return self._first_call(*arms)
+        if metric == "peak_memory":
+            return self._memory(*arms)
+        if metric == "host":
+            return Cause("host", f"the call returns after {self._times(*arms, metric)}")
+        if metric in ("device", "graph"):
+            return self._device(*arms, metric)
+        return self._waited(*arms, metric)
+
+    def _waited(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+        """Return the cause of a difference in a time that has a part of the host and one of the device."""
+        if any(self.data.values(arm, "device") is None for arm in (baseline, mode)):
+            return self._profiled(baseline, mode, metric)
+        whole = self._difference(baseline, mode, metric)
+        parts = {
+            part: self._difference(baseline, mode, part) if self._decided(baseline, mode, part) else 0.0
+            for part in ("host", "device")
+        }
+        # Calls back to back wait for the slower of host and device.
+        if metric == "throughput":
+            bound = [self._is_host_bound(arm) for arm in (baseline, mode)]
+            if not bound[whole > 0]:
+                parts["host"] = 0.0
+            if all(bound):
+                parts["device"] = 0.0
+        # The two overlap, so that each may differ by more than the call does: then it is put down to the host.
+        shares = {name: min(part / whole, 1) for name, part in parts.items()}
+        part = max(shares, key=shares.get)
+        if shares[part] < EXPLAINS:
+            times = f"{metric} {self._times(baseline, mode, metric)}"
+            return self._clocks(baseline, mode, metric, times) or Cause(UNEXPLAINED, times)
+        if part == "host":
+            return Cause("host", f"the call returns after {self._times(baseline, mode, 'host')}")
+        return self._device(baseline, mode, "device")
+
+    def _profiled(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+        """Return the cause where an arm is a runtime off PyTorch's stream: only the profiler tells its parts."""
+        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        times = f"{metric} {self._times(baseline, mode, metric)}"
+        if None in kernels:
+            return Cause(UNEXPLAINED, f"{times}; not profiled")
+        took = [_took(listed) for listed in kernels]
+        difference = self._difference(baseline, mode, metric)
+        slower = int(difference > 0)
+        # Calls back to back wait for kernels only where these take most of their time.
+        waits = metric != "throughput" or took[slower] >= EXPLAINS * self._time((baseline, mode)[slower], metric)
+        if not waits or (took[1] - took[0]) / difference < EXPLAINS:
+            return Cause("host", f"{times}, of which kernels take {_brief(took[0])} and {_brief(took[1])} µs")
+        return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
+
+    def _device(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+        """Return the cause of a difference in the device's time."""
+        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        times = f"{metric} {self._times(baseline, mode, metric)}"
+        if None in kernels:
+            return Cause(UNEXPLAINED, f"{times}; not profiled")
+        others = [self._computing(arm, listed) for arm, listed in zip((baseline, mode), kernels, strict=True)]
+        counts = [{k["name"]: k["count"] for k in listed} for listed in others]
+        copies = [_took(whole) - _took(computing) for whole, computing in zip(kernels, others, strict=True)]
+        # What the same kernels take more or less of is no difference between kernels.
+        took = [_took(listed) if counts[0] != counts[1] else 0 for listed in others]
+        sign = np.sign(self._difference(baseline, mode, metric))
+        copied, computed = ((part[1] - part[0]) * sign for part in (copies, took))
+        listed = f"{_listed(kernels[0])} and {_listed(kernels[1])}"
+        if copied > max(computed, 0):
+            beside = f"; {listed}" if computed > 0 else ""
+            return Cause("graph input copy", f"{times}; copies {_brief(copies[0])} and {_brief(copies[1])} µs{beside}")
+        if counts[0] != counts[1]:
+            return Cause("kernel", f"{times}; {listed}")
+        if clocks := self._clocks(baseline, mode, metric, times):
+            return clocks
+        if any(self._tuned_apart(arm, metric) for arm in (baseline, mode)):
+            return Cause("autotune", f"{times}; repeats with other generated code differ")
+        return Cause(UNEXPLAINED, f"{times}; the same kernels: {_listed(kernels[0])}")
+
+    def _first_call(self, baseline: tuple, mode: tuple) -> Cause:
+        entries = self.data.study["modes"]
+        times = f"first call {self._times(baseline, mode, 'first_call', 's')}"
+        runners = {entries[arm[-1]]["runner"] for arm in (baseline, mode)} - {"eager"}
+        if runners == {"cuda_graph"}:
+            return Cause("graph capture", times)
+        if runners:
+            return Cause("compilation", times)
+        return Cause(UNEXPLAINED, times)
+
+    def _memory(self, baseline: tuple, mode: tuple) -> Cause:
+        pools = [self._pools(arm) for arm in (baseline, mode)]
+        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        if pools[0] != pools[1]:
+            return Cause("graph pool", f"graphs keep {pools[0]:.3g} and {pools[1]:.3g} MiB")
+        if None not in kernels and kernels[0] != kernels[1]:
+            return Cause("kernel", f"{_listed(kernels[0])} and {_listed(kernels[1])}")
+        return Cause(UNEXPLAINED, "the same kernels and no graphs")
+
+    def _is_host_bound(self, arm: tuple) -> bool:
+        return self._time(arm, "host") >= self._time(arm, "device")
+
+    def _decided(self, baseline: tuple, mode: tuple, metric: str) -> bool:
+        return self.verdicts.get((*mode, baseline[-1], metric)) in DECIDED
+
+    def _time(self, arm: tuple, metric: str) -> float:
+        return float(np.exp(self.data.values(arm, metric).mean()))
+
+    def _difference(self, baseline: tuple, mode: tuple, metric: str) -> float:
+        """Return how much longer the mode takes, in the metric's unit."""
+        return self._time(mode, metric) - self._time(baseline, metric)
+
+    def _times(self, baseline: tuple, mode: tuple, metric: str, unit: str = "µs") -> str:
+        return f"{_brief(self._time(baseline, metric))} and {_brief(self._time(mode, metric))} {unit}"
+
+    def _kernels(self, arm: tuple) -> list[dict] | None:
+        """Return the kernels that one call launches, None where they were not counted or the counts did not add up."""
+        return json.loads(self.kernels[arm]) if arm in self.kernels else None
+
+    def _clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
+        """Return the cause of a difference whose slower arm had the lower clock, None where it had not."""
+        slower = mode if self._difference(baseline, mode, metric) > 0 else baseline
+        timers = metric if metric in MANY else "single"
+        if not slowed(self.data.jobs, self.data.delta("device"), timers)[slower]:
+            return None
+        return Cause(CLOCKS, f"{times}; the SM clock was lower in {slower[-1]}")
+
+    def _computing(self, arm: tuple, listed: list[dict]) -> list[dict]:
+        """Return the kernels without the copies of a CUDA graph; eager copies, too, by kernels like any other."""
+        return [k for k in listed if not (COPY.search(k["name"]) and self._pools(arm) > 0)]
+
+    def _pools(self, arm: tuple) -> float:
+        """Return the MiB that the CUDA graphs of an arm keep."""
+        return float(self.arms[arm]["memory.graph_pools"].median()) / 2**20
+
+    def _tuned_apart(self, arm: tuple, metric: str) -> bool:
+        """Say whether repeats of an arm with other generated code have other times: beyond δ, and by an F test."""
+        codes = self.arms[arm].set_index("repeat").generated_code
+        times = self.data.values(arm, metric)
+        groups = [own.to_numpy() for _, own in times.groupby(codes.reindex(times.index)) if len(own) > 1]
+        if len(groups) < 2 or np.ptp([own.mean() for own in groups]) <= np.log1p(self.data.delta(metric)):
+            return False
+        return bool(intervals.one_way(groups) < CHANCE)
+
+
+def _took(kernels: list[dict]) -> float:
+    return sum(kernel["time"] for kernel in kernels)
+
+
+def _listed(kernels: list[dict], most: int = 3) -> str:
+    """Return kernels in words, those that take longest first: their names without templates, count and time."""
+    names = Counter()
+    for kernel in sorted(kernels, key=lambda k: -k["time"])[:most]:
+        count = f"{kernel['count']:g} × " if kernel["count"] != 1 else ""
+        names[f"{count}{_short(kernel['name'])} {_brief(kernel['time'])} µs"] += 1
+    more = len(kernels) - most
+    return " + ".join(names) + (f" + {more} more" if more > 0 else "")
+
+
+def _brief(number: float) -> str:
+    """Return a number in three digits, and in all of those before the point."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+def _short(name: str) -> str:
+    """Return a kernel's name without namespaces, template arguments and parameters."""
+    bare = re.sub(r"\(anonymous namespace\)::", "", name)
+    while (shorter := re.sub(r"<[^<>]*>|\([^()]*\)", "", bare)) != bare:
+        bare = shorter
+    return bare.rpartition("::")[2].removeprefix("void ").strip()

@@ -1,0 +1,104 @@
+"""Numbers and words as the documents show them: the one place where a measured value becomes text."""
+
+import re
+from datetime import datetime, timedelta
+from math import floor, log10
+
+# Keeps a number with its unit, and an interval in one piece.
+NBSP = "\u00a0"
+
+
+def ci(row: dict) -> str:
+    """Return a speedup with its interval as text, 1.28 [1.26, 1.30]; without an interval where n is 1.
+
+    All three have the same decimals: two digits of the interval's half width, at most about three of the estimate
+    and, of one near 1, two or three decimals. A line may break only before the bracket.
+    """
+    estimate, low, high = row["speedup"], row["ci_low"], row["ci_high"]
+    if estimate is None or low is None:
+        return value(estimate)
+    decimals = _decimals(estimate)
+    if high > low:
+        digits = 3 if 0.1 <= estimate < 10 else decimals
+        least = 2 if estimate < 10 else 0
+        decimals = max(least, min(digits, 1 - floor(log10((high - low) / 2))))
+    return _minus(f"{estimate:,.{decimals}f} [{low:,.{decimals}f},{NBSP}{high:,.{decimals}f}]")
+
+
+def value(number: float | None) -> str:
+    """Return a measured number with about three significant digits, – where there is none."""
+    return "–" if number is None else _minus(f"{number:,.{_decimals(number)}f}")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _decimals(number: float) -> int:
+    """Return the decimals that show about three significant digits."""
+    return max(0, min(4, 2 - floor(log10(abs(number))))) if number else 0
+
+
+def percent(share: float) -> str:
+    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %."""
+    digits = f"{share * 100:#.2g}" if 0 < share < 0.0995 else f"{share * 100:.0f}"
+    return f"{digits}{NBSP}%"
+
+
+def factor(speedup: float) -> str:
+    """Return a speedup with two decimals below 10, one above."""
+    return f"{speedup:.2f}" if speedup < 10 else f"{speedup:,.1f}"
+
+
+def between(low: float, high: float) -> str:
+    """Return the ends of a range of speedups: 0.81–2.82, or one of them where both read the same."""
+    ends = [factor(low), factor(high)]
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def number(count: float) -> str:
+    """Return a count: 1,240."""
+    return f"{count:,.10g}"
+
+
+def size(text: str) -> str:
+    """Return a size as people write it: 20,971,520, or 256 MiB."""
+    return number(int(text)) if text.isdigit() else re.sub(r"(?<=\d)(?=[KMG]iB$)", NBSP, text)
+
+
+def with_unit(time: float, unit: str) -> str:
+    """Return a time with its unit, of µs from 1,000 on in ms: 18.2 µs, 5.27 ms."""
+    return range_with_unit(time, time, unit)
+
+
+def range_with_unit(low: float, high: float, unit: str) -> str:
+    """Return the ends of a range of times with their unit, in ms where the greater one has 1,000 µs or more."""
+    if unit == "µs" and high >= 1000:
+        low, high, unit = low / 1000, high / 1000, "ms"
+    ends = [value(low), value(high)]
+    return f"{ends[0] if ends[0] == ends[1] else '–'.join(ends)}{NBSP}{unit}"
+
+
+def calls(row: dict) -> str:
+    """Return after how many calls a row of `payback` says that compiling has paid."""
+    return {"after": lambda: f"{row['calls']:,.0f}", "never": lambda: "never"}.get(row["kind"], lambda: "undecided")()
+
+
+def whole_range(low: float, high: float) -> str:
+    """Return the ends of a range of whole numbers: 1,006–10,156."""
+    return f"{low:,.0f}–{high:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them: 9 s, 12 min, 3 h 05 min."""
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"
+
+
+def clock(seconds: float) -> str:
+    """Return the time of day in so many seconds from now, with the weekday where it is not today."""
+    now = datetime.now()
+    then = now + timedelta(seconds=seconds)
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%a %H:%M}"

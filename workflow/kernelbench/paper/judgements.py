@@ -1,0 +1,82 @@
+"""What is claimed, as tables: by the article, with rules and outcomes, and by earlier work, with our verdicts."""
+
+from collections.abc import Iterator
+
+from kernelbench import numbers
+from kernelbench.analysis.studies import Studies
+from kernelbench.claims import published
+from kernelbench.claims.rules import column_of, topics, values, word_of
+from kernelbench.paper.markdown import escape
+from kernelbench.paper.results import sheet
+
+
+def claims(judged: list[dict]) -> Iterator[str]:
+    """Yield the claims of each section of the article, with their rules and outcomes."""
+    header = ["", "id", "claim", "rule", "outcome", "found"]
+    for section in dict.fromkeys(claim["section"] for claim in judged):
+        rows = [
+            [str(claim["number"]), f"`{claim['id']}`", claim["sentence"], escape(rule(claim["rule"])), claim["outcome"],
+             escape(claim["found"])]
+            for claim in judged
+            if claim["section"] == section
+        ]  # fmt: skip
+        yield sheet(header, rows, "rlllll", f"Claims of “{section}”")
+
+
+def rule(of: dict) -> str:
+    """Return a claim's rule as one line: which rows of which study, and what holds of how many of them."""
+    word = word_of(of)
+    table = of.get("table", "speedups")
+    sizes = [f"({_listed(of['size'])})"] if "size" in of else []
+    cells = _listed(of.get("cells", of.get("op", [])))
+    baseline = of.get("baseline", "eager" if table in ("speedups", "arms") else None)
+    compared = " over ".join(_listed(part) for part in (of.get("mode"), baseline) if part)
+    parts = [
+        " and ".join(topics(of)),
+        *([] if table == "speedups" else [f"table {table}"]),
+        " ".join(part for part in (cells, *sizes, _listed(of.get("dtype", []))) if part),
+        compared,
+        _listed(of.get("metric", [])),
+        f"{word} {_condition(of[word])}",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _condition(condition) -> str:
+    if not isinstance(condition, dict):
+        return " or ".join(values(condition))
+    limits = " and ".join(f"{name} {limit}" for name, limit in condition.items() if name != "of")
+    return f"{condition['of']} {limits}" if "of" in condition else limits
+
+
+def _listed(given) -> str:
+    return ", ".join(values(given))
+
+
+def earlier(studies: Studies, work: dict) -> Iterator[str]:
+    """Yield two tables of an earlier work: what our studies say to its claims, and the claims that none can test."""
+    title = f"{work['title'][0].upper()}{work['title'][1:]} ({work['machine']})"
+    tested, rest = [], []
+    for claim in work["claims"]:
+        said = [claim["says"], escape(claim.get("figure", ""))]
+        found = list(published.judged(claim, studies.documents))
+        if not found:
+            rest.append([*said, claim.get("answer", "not measured")])
+        for label, outcome, rows in found:
+            met = f"{outcome.outcome}, {outcome.met} of {outcome.of}"
+            tested.append([*said, f"`{label}`", escape(_range(claim["rule"], rows)), met])
+            said = ["", ""]
+    yield sheet(["said", "figure", "study", "ours", "outcome, rows"], tested, "lllll", title)
+    yield sheet(["said", "figure", "answer"], rest, "lll", f"{title}: not tested")
+
+
+def _range(rule: dict, rows: list[dict]) -> str:
+    """Return from where to where our rows go: speedups, counts, or calls until compiling has paid."""
+    if rule.get("table") == "payback":
+        return f"paid after {', '.join(dict.fromkeys(map(numbers.calls, rows)))}"
+    if rule.get("table") == "compilation":
+        column = column_of(rule)
+        ends = min(row[column] for row in rows), max(row[column] for row in rows)
+        return f"{' to '.join(dict.fromkeys(map(numbers.number, ends)))} {column.replace('_', ' ')}"
+    speedups = [row["speedup"] for row in rows]
+    return numbers.between(min(speedups), max(speedups))

@@ -1,0 +1,99 @@
+"""The report of a machine: which of the article's claims hold on it, and its results beside the recorded ones."""
+
+from collections.abc import Iterator
+
+from kernelbench.analysis.studies import Studies, topic
+from kernelbench.claims.rules import FAILS, HOLDS, OPEN
+from kernelbench.numbers import NBSP
+from kernelbench.paper import results
+from kernelbench.paper.checks import quality
+from kernelbench.paper.markdown import BREAK, escape
+from kernelbench.paper.provenance import what_ran
+from kernelbench.paper.results import TIMED, naming, over, sheet, speedup
+from kernelbench.paper.supplement import head
+
+# What marks an outcome or a verdict that is not the recorded one.
+DIFFERS = "≠"
+
+
+def report(
+    document: dict, studies: Studies, claims: list[dict], here: list[dict], defects: list[str], figures: dict
+) -> str:
+    """Return the report's Markdown.
+
+    document: the machine's own summary.json; studies: the recorded ones; claims, here: the article's, with their
+    outcomes on the recorded data and on the machine's own; defects: what the gate finds; figures: {"here" |
+    "recorded": {name: path}}, the recorded ones of the study of the same topic.
+    """
+    environment = document["environment"]
+    device = environment["gpu"]["name"] if environment["gpu"] else environment["host"]["cpu"]
+    label, draft = document["study"]["machine"], {"draft": True} if defects else {}
+    subtitle = f"{device}, {environment['first_started'][:10]}"
+    pieces = [
+        head(f"What {label} measured", subtitle=subtitle, author="KernelBench", **draft),
+        *_claims(claims, here),
+        sheet(["defect"], [[escape(defect)] for defect in defects], "l", "Defects, and what repairs them"),
+        "# What ran\n",
+        *what_ran(document),
+        "# Speedups\n",
+        _beside(document, studies.get(topic(document["study"]))),
+        results.missing(document),
+        "# Times, memory and the compiler\n",
+        results.times(document),
+        "# Quality\n",
+        *quality(document),
+        *_figures(label, figures),
+    ]
+    return "\n".join(filter(None, pieces))
+
+
+def _claims(claims: list[dict], here: list[dict]) -> Iterator[str]:
+    """Yield how many of the article's claims hold, each of them, and what those are judged by that can be told."""
+    kinds = (HOLDS, FAILS, OPEN)
+    counts = [[str(sum(claim["outcome"] == kind for claim in own)) for kind in kinds] for own in (claims, here)]
+    yield sheet(["claims", *kinds], [["recorded", *counts[0]], ["here", *counts[1]]], "lrrr", "")
+    rows, found = [], []
+    for then, now in zip(claims, here, strict=True):
+        told = now["outcome"] != OPEN
+        mark = f"{NBSP}{DIFFERS}" if told and now["outcome"] != then["outcome"] else ""
+        outcome = f"**{now['outcome']}**{mark}" if told else now["outcome"]
+        rows.append([str(now["number"]), now["sentence"], then["outcome"], outcome])
+        if now["rows"]:
+            found.append([str(now["number"]), f"`{now['id']}`", outcome, escape(now["found"]), escape(then["found"])])
+    yield sheet(
+        ["", "claim", "recorded", "here"], rows, "rlll", f"Claims of the article; {DIFFERS} other than recorded"
+    )
+    header = ["", "id", "here", "found here", "found in the recorded studies"]
+    yield sheet(header, found, "rllll", "What this machine's study says to the claims that it is about")
+
+
+def _beside(document: dict, recorded: dict | None) -> str:
+    """Return the machine's speedups over its first baseline, each above the recorded one where there is one."""
+    baseline = document["study"]["baselines"][0]
+    own, other = over(document, baseline), over(recorded, baseline) if recorded else {}
+    metrics = [metric for metric in TIMED if any(metric in found for found in own.values())]
+    header, align, cells = naming(list(own))
+    rows = []
+    for at, found in own.items():
+        here = [_marked(found.get(metric), other.get(at, {}).get(metric)) for metric in metrics]
+        then = [speedup(other[at].get(metric)) for metric in metrics] if at in other else []
+        values = [f"{one}{BREAK}{two}" for one, two in zip(here, then, strict=True)] if then else here
+        side = [f"here{BREAK}recorded" if then else "here"] if recorded else []
+        rows.append([*cells(at), *side, *values])
+    beside = f", above those of `{recorded['study']['machine']}`; {DIFFERS} another verdict" if recorded else ""
+    header, align = [*header, *([""] if recorded else []), *metrics], align + ("l" if recorded else "")
+    caption = f"Speedups over `{baseline}`, with 95 % intervals{beside} ({results.LEGEND})"
+    return sheet(header, rows, align + "r" * len(metrics), caption)
+
+
+def _marked(row: dict | None, then: dict | None) -> str:
+    differs = row and then and row["verdict"] != then["verdict"]
+    return speedup(row) + (f"{NBSP}{DIFFERS}" if differs else "")
+
+
+def _figures(label: str, figures: dict[str, dict[str, str]]) -> Iterator[str]:
+    yield "# Figures\n" if figures["here"] else ""
+    for name, path in figures["here"].items():
+        yield from results.figures(label, {name: path})
+        if name in figures["recorded"]:
+            yield from results.figures("recorded", {name: figures["recorded"][name]}, ", as recorded")

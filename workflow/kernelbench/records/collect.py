@@ -1,0 +1,209 @@
+"""Collect: from the records of a study to samples.parquet, jobs.parquet and environment.json.
+
+Reads the records of the study's jobs and no others; refuses to mix hardware, software or GPUs within a repeat.
+"""
+
+import json
+import sys
+from array import array
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from kernelbench.errors import InputError
+from kernelbench.harness import record
+from kernelbench.study.study import Job, Study
+
+KEY = ["machine", "op", "dtype", "size", "mode", "repeat"]
+# What two records must agree in to stand in one study: (path into the environment, name for people).
+SAME = (
+    (("gpu", "name"), "GPU"),
+    (("gpu", "memory"), "GPU memory"),
+    (("gpu", "driver"), "driver"),
+    (("software", "torch"), "torch"),
+    (("software", "triton"), "triton"),
+    (("software", "cuda"), "CUDA"),
+    (("software", "cudnn"), "cuDNN"),
+    (("software", "python"), "Python"),
+    (("host", "cpu"), "CPU"),
+)
+
+FLAGS = ("", "outlier", "uncovered", "slow host")
+# Parts of a record whose names differ from job to job.
+FREE = {
+    "inputs",
+    "compile.autograd",
+    "compile.inductor",
+    "compile.seconds",
+    "environment.variables",
+    "settings.run",
+    "settings.workload",
+    # Notes, each with fields of its own.
+    "reason",
+    "graph.reason",
+    "accuracy.reason",
+}
+# What stays with the record: the variables that name the user and their directories, which nothing that is measured
+# depends on, and what tells whether a run would measure it again.
+KEPT = {"environment.carried", "sources"}
+
+
+def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
+    """Return (samples, jobs, environment) of the study's records below `results`.
+
+    samples: machine, op, dtype, size, mode, repeat, timer, index, value, flag; one row per raw sample in the
+    timer's unit (µs; first_call s; peak_memory MiB; warm_up µs). jobs: one row per job, all other fields of its
+    record, nested ones with dots in their names and lists as JSON. Raises InputError for a bad record.
+    """
+    series, jobs, entries = _Series(), [], []
+    for job in study.jobs:
+        path = results / job.path
+        entry = record.read(path)
+        _check_is(entry, job, study, path)
+        series.add(entry)
+        jobs.append(_flat({k: v for k, v in entry.items() if k not in ("samples", "warm_up")}))
+        if "process" in entry:  # The number of an exit, the name of a signal: one column holds both.
+            jobs[-1]["process.code"] = str(entry["process"]["code"])
+        jobs[-1]["settled"] = entry.get("warm_up", {}).get("settled")
+        # The packages that a mode or a model brings along are software as well.
+        environment = entry["environment"] | {"library": entry.get("library")}
+        entries.append((path, {"repeat": entry["repeat"], "status": entry["status"], "environment": environment}))
+    _refuse_mixture(entries)
+    jobs = pd.DataFrame(jobs)
+    return series.table(jobs[KEY]), _ranked(jobs), _environment(entries, jobs)
+
+
+class _Series:
+    """The samples of the records as columns: 9 bytes for each while they are read, where a tuple of objects has 200."""
+
+    def __init__(self):
+        self.records = 0
+        self.runs = []  # (record, timer, number of samples) of each series
+        self.values = array("d")
+        self.flags = bytearray()  # places in FLAGS
+
+    def add(self, entry: dict) -> None:
+        """Add the samples and the warm-up of a record."""
+        series = {**entry["samples"]}
+        if "warm_up" in entry:
+            series["warm_up"] = {"values": entry["warm_up"]["values"], "flags": None}
+        for timer, data in series.items():
+            count, flags = len(data["values"]), data["flags"]
+            self.runs.append((self.records, timer, count))
+            self.values.extend(data["values"])
+            self.flags += bytes(map(FLAGS.index, flags)) if flags else bytes(count)
+        self.records += 1
+
+    def table(self, keys: pd.DataFrame) -> pd.DataFrame:
+        """Return one row per sample; keys: one row per record, what the samples' rows begin with."""
+        runs = pd.DataFrame(self.runs, columns=["record", "timer", "count"]).astype({"timer": "category"})
+        of_run = np.repeat(np.arange(len(runs)), runs["count"].astype(int))
+        index = np.arange(len(of_run))
+        index -= (np.cumsum(runs["count"]) - runs["count"]).to_numpy(int)[of_run]
+        # Categories: a byte or two a row in memory, where text has a pointer for each.
+        texts = {name: "category" for name in KEY if name != "repeat"}
+        head = keys.astype(texts).iloc[runs["record"]].assign(timer=runs["timer"].array)
+        columns = {
+            **{name: column.array.take(of_run) for name, column in head.items()},
+            "index": index,
+            "value": np.frombuffer(self.values),
+            "flag": pd.Categorical.from_codes(np.frombuffer(self.flags, np.int8), FLAGS),
+        }
+        return pd.DataFrame(columns, copy=False)
+
+
+def _check_is(entry: dict, job: Job, study: Study, path: Path) -> None:
+    cell = job.cell
+    found = [entry[name] for name in KEY]
+    if found != [study.machine, cell.op, cell.dtype, cell.size, job.mode, job.repeat]:
+        raise InputError(f"{path}: is the record of {'/'.join(map(str, found))}; delete it to measure it again")
+    wanted = study.settings(job)
+    other = [name for name in wanted if entry["settings"].get(name) != wanted[name]]
+    if other:
+        raise InputError(f"{path}: was measured with other {', '.join(other)}; delete it to measure it again")
+
+
+def _flat(nested: dict, prefix: str = "") -> dict:
+    """Return one level of dotted names; what has no fixed names inside, and lists, as JSON text."""
+    row = {}
+    for name, value in nested.items():
+        dotted = sys.intern(prefix + name)  # One text for all records, not 7 KB for each.
+        if dotted in KEPT:
+            continue
+        if isinstance(value, dict) and value and dotted not in FREE:
+            row |= _flat(value, f"{dotted}.")
+        else:
+            row[dotted] = json.dumps(value) if isinstance(value, dict | list) else value
+    return row
+
+
+def _ranked(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Add `ran`, the job's place in the order in which its repeat really ran."""
+    return jobs.assign(ran=jobs.groupby("repeat")["started"].rank().astype(int) - 1)
+
+
+def _dig(entry: dict, path: tuple):
+    part, name = path
+    return (entry["environment"][part] or {}).get(name)
+
+
+def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
+    """Raise InputError where records differ in hardware or software, or one repeat has two GPUs."""
+    # Jobs that a mode refused before it imported torch know no CUDA version.
+    measured = [(path, entry) for path, entry in entries if entry["status"] != "unsupported"]
+    packages = {name for _, entry in measured for name in entry["environment"]["library"] or ()}
+    for where, name in (*SAME, *((("library", name), name) for name in sorted(packages))):
+        values = {}
+        for path, entry in measured:
+            value = _dig(entry, where)
+            # A process that died early knows no CUDA version, and not each job needs a package.
+            if value is not None or (entry["status"] == "ok" and where[0] != "library"):
+                values.setdefault(value, path)
+        if len(values) > 1:
+            found = "; ".join(f"{value} in {path}" for value, path in values.items())
+            raise InputError(f"records of different {name} cannot be mixed: {found}; delete those of one of them")
+    variables = {}
+    for path, entry in measured:
+        variables.setdefault(json.dumps(_variables(entry["environment"]), sort_keys=True), path)
+    if len(variables) > 1:
+        found = "; ".join(f"{value} in {path}" for value, path in variables.items())
+        raise InputError(f"records of different variables cannot be mixed: {found}; delete those of one of them")
+    uuids = {}
+    for path, entry in measured:
+        uuid = _dig(entry, ("gpu", "uuid"))
+        first, known = uuids.setdefault(entry["repeat"], (path, uuid))
+        if uuid != known:
+            raise InputError(
+                f"repeat {entry['repeat']} has two GPUs: {known} in {first} and {uuid} in {path}; "
+                f"delete all records */{entry['repeat']}.json to measure it again whole"
+            )
+
+
+def _variables(environment: dict) -> dict:
+    """Return the variables that the jobs of a study share: not which GPU each has, nor the seed of each repeat."""
+    apart = ("CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED")
+    return {name: value for name, value in environment["variables"].items() if name not in apart}
+
+
+def _environment(entries: list[tuple[Path, dict]], jobs: pd.DataFrame) -> dict:
+    """Return what all records share, and the sets of what may differ between repeats."""
+    measured = [entry["environment"] for _, entry in entries if entry["status"] != "unsupported"]
+    first = measured[0] if measured else entries[0][1]["environment"]
+    gpu = {k: v for k, v in (first["gpu"] or {}).items() if k != "uuid"} or None
+    return {
+        "gpu": gpu,
+        "gpu_uuids": sorted({e["gpu"]["uuid"] for e in measured if e["gpu"]}),
+        "host": {
+            "cpu": first["host"]["cpu"],
+            **{name: sorted({e["host"][name] for e in measured or [first]}) for name in ("cores", "kernel")},
+        },
+        "software": first["software"],
+        "sources": sorted({e["software"]["sources"] for e in measured}),
+        "variables": _variables(first),
+        "threads": int(jobs["settings.threads"].iloc[0]),
+        "first_started": jobs["started"].min(),
+        "last_started": jobs["started"].max(),
+        "job_seconds": round(float(jobs["seconds.wall"].sum()), 1),
+        "jobs": len(jobs),
+    }

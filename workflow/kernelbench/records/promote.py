@@ -1,0 +1,90 @@
+"""Promote: file what a machine measured as a recorded study, the source that the paper is built from."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from kernelbench.errors import InputError
+from kernelbench.harness.provenance import ROOT, SOURCES, sources_digest
+from kernelbench.records.quality_gate import Gate
+
+# What every recorded study keeps; samples, jobs, study and environment rebuild all the rest.
+FILES = (
+    "samples.parquet",
+    "jobs.parquet",
+    "study.yaml",
+    "environment.json",
+    "summary.csv",
+    "speedups.csv",
+)
+
+
+def promote(results: Path, recorded: Path) -> str:
+    """Make `recorded` the study in `results` and return the commit whose sources measured it.
+
+    Raises InputError where a file is missing or of another run, jobs are missing or went wrong, records come from
+    different sources, or no commit has these sources.
+    """
+    if not results.is_dir():
+        raise InputError(f"{results}: no such directory; allowed: results/<machine>")
+    if results.resolve() == recorded.resolve():
+        raise InputError(f"{results}: is the recorded study itself; allowed: results/<machine>")
+    missing = [name for name in (*FILES, "summary.json") if not (results / name).is_file()]
+    if missing:
+        raise InputError(f"{results}: {', '.join(missing)} missing; run snakemake to the end first")
+    environment = json.loads((results / "environment.json").read_text(encoding="utf-8"))
+    if len(environment["sources"]) != 1:
+        raise InputError(f"{results}: measured by different sources: {', '.join(environment['sources'])}")
+    commit = commit_of(environment["sources"][0])
+    study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
+    _require_whole(results, study, environment)
+    statuses = pd.read_parquet(results / "jobs.parquet", columns=["status"]).status
+    bad = statuses[statuses.isin(["incorrect", "crashed"])]
+    if len(bad):
+        raise InputError(f"{results}: {len(bad)} jobs are incorrect or crashed; a recorded study has none")
+    # Beside the old one, which goes only when the new one is whole: nothing that was made of other data stays.
+    new = recorded.with_name(f"{recorded.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    for name in FILES:
+        shutil.copyfile(results / name, new / name)
+    text = json.dumps({**environment, "commit": commit}, indent=1) + "\n"
+    (new / "environment.json").write_text(text, encoding="utf-8")
+    shutil.rmtree(recorded, ignore_errors=True)
+    new.replace(recorded)
+    return commit
+
+
+def _require_whole(results: Path, study: dict, environment: dict) -> None:
+    """Raise InputError where the tables are not those of the study that is beside them, or lack jobs of it."""
+    document = json.loads((results / "summary.json").read_text(encoding="utf-8"))
+    if document["study"] != study or document["environment"] != environment:
+        raise InputError(
+            f"{results}: summary.json is of another run than its study.yaml; run snakemake to the end first"
+        )
+    for defect in Gate(results).missing():
+        raise InputError(f"{results}: {defect}")
+
+
+def commit_of(digest: str) -> str:
+    """Return the newest commit whose measuring sources have this digest; raise InputError where none has."""
+    for commit in _git("log", "--format=%H", "--", *SOURCES).split():
+        blobs = {}
+        for line in _git("ls-tree", "-r", commit, "--", *SOURCES).splitlines():
+            meta, path = line.split("\t")
+            if path.endswith(".py") or path in SOURCES:
+                blobs[path] = meta.split()[2]
+        if sources_digest(blobs) == digest:
+            return commit
+    raise InputError(f"no commit has the sources {digest} that measured this; commit them before measuring")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise InputError(f"git {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout
