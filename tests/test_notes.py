@@ -2,39 +2,36 @@
 
 import dataclasses
 import json
+import re
 
 import pandas as pd
 import pytest
 from checkout import ROOT, TINY
 from records import small_study, tables, write_records
 
-from kernelbench import notes
+from kernelbench import notes, old_records
 from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.summary import summarize
 from kernelbench.claims import published, rules
 from kernelbench.harness.measure import measure
 from kernelbench.planning.estimate import recorded
-from kernelbench.records import job_table, old_records
+from kernelbench.records import job_table
 from kernelbench.records.quality_gate import Gate
 from kernelbench.running import job_process, retries
 from kernelbench.study.study import RECORDED, Study
 
-# Of each type of a note's fields, a value.
-VALUES = {
-    str: "a {word}",
-    str | None: None,
-    int: 3,
-    float: 0.5,
-    float | None: 0.5,
-    bool: True,
-    list[str]: ["a", "b"],
-    notes.Note: notes.ZeroValue(),
-    notes.Note | None: notes.TwoPeaks(2, 3, 20.0),
-}
+# A field in a template, with how it is shown.
+SHOWN = re.compile(r"\{(\w+)(![a-z])?(:[^}]*)?\}")
 
 
 def example(kind: type[notes.Note]) -> notes.Note:
-    return kind(**{field.name: VALUES[field.type] for field in dataclasses.fields(kind)})
+    """Return a note with a list, a number or a text in each field, as the template asks; its other note in `note`."""
+    of = {
+        name: ["a", "b"] if joined else 0.5 if number else "a {word}"
+        for name, joined, number in SHOWN.findall(kind.text)
+    }
+    names = [field.name for field in dataclasses.fields(kind)]
+    return kind(**{name: notes.ZeroValue() if name == "note" else of.get(name, False) for name in names})
 
 
 @pytest.mark.parametrize("kind", notes.CODES.values(), ids=notes.CODES)

@@ -5,8 +5,9 @@ notes as JSON objects: `{"code": "NearFloor", "floor_us": 4.4, "factor": 10}`. C
 class and its fields. `str` makes its text, for people alone: no code reads that.
 """
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, make_dataclass
 from string import Formatter
 from typing import ClassVar
 
@@ -19,18 +20,29 @@ class _Text(Formatter):
         return joined.join(map(str, value)) if joined else super().convert_field(value, conversion)
 
 
+# A part of a template that may be left out, and the field that an unconditional one has in it.
+OPTIONAL, FIELD = re.compile(r"\[(?:unless (\w+):)?([^]]*)]"), re.compile(r"\{(\w+)")
+
+
 @dataclass(frozen=True)
 class Note:
-    """The name of the class is the code. `text` is the template of the sentence; its fields fill it.
+    """The name of the class is the code. Its fields fill the template `text`.
 
-    title: a short name of this kind of note for the column of suspect jobs, where it can stand there.
+    A part of the template in square brackets is left out if its field is empty, or if the field after `unless` is true.
+    title: a short name for the column of suspect jobs, for the notes that can stand there.
     """
 
     text: ClassVar[str] = ""
     title: ClassVar[str] = ""
 
     def __str__(self) -> str:
-        return _Text().vformat(self.text, (), self._fields())
+        given = self._fields()
+
+        def choose(part: re.Match) -> str:
+            left_out = given[part[1]] if part[1] else given[FIELD.search(part[2])[1]] in (None, "")
+            return "" if left_out else part[2]
+
+        return _Text().vformat(OPTIONAL.sub(choose, self.text), (), given)
 
     @property
     def code(self) -> str:
@@ -45,482 +57,118 @@ class Note:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-# Why a mode cannot run a cell here.
-
-
-@dataclass(frozen=True)
-class NeedsDevice(Note):
-    """`what` (a dtype, a CUDA graph; empty for the mode itself) runs on `devices` only; this machine's is `device`."""
-
-    what: str
-    devices: list[str]
-    device: str
-    text = "{what} needs {devices!o}, this machine is {device}"
-
-    def __str__(self) -> str:
-        return super().__str__().strip()  # An empty `what` leaves a space.
-
-
-@dataclass(frozen=True)
-class NeedsCapability(Note):
-    """A dtype needs a GPU of a compute capability (such as "8.9")."""
-
-    dtype: str
-    needed: str
-    found: str
-    text = "{dtype} needs compute capability {needed}, this GPU has {found}"
-
-
-@dataclass(frozen=True)
-class NotInstalled(Note):
-    """A package is missing; `install` is the line that installs it."""
-
-    package: str
-    install: str
-    text = "{package} is not installed; {install}"
-
-
-@dataclass(frozen=True)
-class NotImportable(Note):
-    """A package is installed, but its import fails with `error`."""
-
-    package: str
-    error: str
-    install: str
-    text = "{package} cannot be imported ({error}); {install}"
-
-
-@dataclass(frozen=True)
-class NoGpuSupport(Note):
-    """A package is installed without its support for GPUs."""
-
-    package: str
-    install: str
-    text = "{package} finds no GPU; {install}"
-
-
-@dataclass(frozen=True)
-class NoProvider(Note):
-    """ONNX Runtime is installed without the provider for the device."""
-
-    provider: str
-    install: str
-    text = "onnxruntime has no {provider} here; {install}"
-
-
-@dataclass(frozen=True)
-class InferenceOnly(Note):
-    """A runner exports the forward pass from PyTorch, and so cannot run `what` (training step, autocast)."""
-
-    runner: str
-    what: str
-    text = "{runner} has no {what}: it takes the forward pass out of PyTorch"
-
-
-@dataclass(frozen=True)
-class NoRepeatedBlocks(Note):
-    """Regional compilation needs repeated blocks, and the workload has none."""
-
-    is_model: bool
-    text = "it has no repeated blocks to compile"
-
-    def __str__(self) -> str:
-        return super().__str__() + ("" if self.is_model else ": it is an operation and not a model")
-
-
-@dataclass(frozen=True)
-class NoKernel(Note):
-    """There is no hand-written kernel for a workload."""
-
-    workload: str
-    text = "there is no Triton kernel for {workload}"
-
-
-@dataclass(frozen=True)
-class NotInJax(Note):
-    """A workload is not written in JAX."""
-
-    workload: str
-    text = "there is no {workload} in JAX"
-
-
-@dataclass(frozen=True)
-class NotInLibrary(Note):
-    """A library has no kernel for a workload."""
-
-    library: str
-    workload: str
-    text = "{library} has no {workload}"
-
-
-@dataclass(frozen=True)
-class RowsTooWide(Note):
-    """A library's kernel takes rows of at most `widest` elements."""
-
-    library: str
-    widest: int
-    text = "{library} takes rows of at most {widest} elements"
-
-
-@dataclass(frozen=True)
-class DtypeNotSupported(Note):
-    """ONNX Runtime cannot bind tensors of this dtype of torch."""
-
-    dtype: str
-    text = "ONNX Runtime binds tensors of float16 and float32, not {dtype}"
-
-
-@dataclass(frozen=True)
-class RuntimeRefused(Note):
-    """Another runtime refuses the model; `error` is its message."""
-
-    runtime: str
-    error: str
-    text = "{runtime}: {error}"
-
-
-@dataclass(frozen=True)
-class NotCaptured(Note):
-    """PyTorch cannot capture the calls into a CUDA graph; `error` is its message."""
-
-    error: str
-    text = "cannot be captured: {error}"
-
-
-@dataclass(frozen=True)
-class OwnGraphs(Note):
-    """The mode replays CUDA graphs itself, so that it has no graph time."""
-
-    text = "the mode replays CUDA graphs of its own"
-
-
-@dataclass(frozen=True)
-class NothingCompiled(Note):
-    """torch.compile compiled nothing: all of the job ran in eager mode."""
-
-    text = "torch.compile compiled no graph: all of it ran in eager mode"
-
-
-@dataclass(frozen=True)
-class PartlyEager(Note):
-    """`eager` of the `frames` that Dynamo saw ran in eager mode; `error` is what it says of the first."""
-
-    eager: int
-    frames: int
-    error: str
-    text = "torch.compile left {eager} of {frames} frames to eager mode: {error}"
-
-
-@dataclass(frozen=True)
-class GraphsSkipped(Note):
-    """torch.compile was asked for CUDA graphs and skipped some."""
-
-    times: int
-    text = "torch.compile skipped CUDA graphs {times} times"
-
-
-@dataclass(frozen=True)
-class NoGraphRecorded(Note):
-    """torch.compile was asked for CUDA graphs and recorded none."""
-
-    text = "torch.compile recorded no CUDA graph"
-
-
-# Why a job failed.
-
-
-@dataclass(frozen=True)
-class Raised(Note):
-    """The job raised an exception: its type and message, and the line of the workload's file, if it came from one."""
-
-    error: str
-    where: str
-    text = "{error}"
-
-    def __str__(self) -> str:
-        return super().__str__() + (f" ({self.where})" if self.where else "")
-
-
-@dataclass(frozen=True)
-class ProcessEnded(Note):
-    """The job's process ended before the job did, in this `phase`; None where it had not begun one."""
-
-    phase: str | None
-
-    def __str__(self) -> str:
-        return super().__str__() + (f" during {self.phase}" if self.phase else "")
-
-
-@dataclass(frozen=True)
-class TimeLimit(ProcessEnded):
-    """The job exceeded its time limit."""
-
-    seconds: float
-    text = "time limit of {seconds:g} s"
-
-
-@dataclass(frozen=True)
-class Killed(ProcessEnded):
-    """A signal killed the job's process."""
-
-    signal: str
-    text = "killed by {signal}"
-
-
-@dataclass(frozen=True)
-class Exited(ProcessEnded):
-    """The job's process exited by itself."""
-
-    exit_code: int
-    text = "exit code {exit_code}"
-
-
-@dataclass(frozen=True)
-class OutputDiffers(Note):
-    """The output has another shape or dtype than eager's."""
-
-    found: str
-    eager: str
-    text = "output is {found}, eager's is {eager}"
-
-
-@dataclass(frozen=True)
-class ZeroReference(Note):
-    """The reference is zero everywhere, so that there is no relative error."""
-
-    text = "the reference is zero everywhere: there is nothing to compare with"
-
-
-@dataclass(frozen=True)
-class NoisyReference(Note):
-    """Eager's own error is so large that an output of zeros would pass."""
-
-    eager_error: float
-    text = "eager's own error is {eager_error:.2g} of the reference: the check would compare noise"
-
-
-@dataclass(frozen=True)
-class ErrorTooLarge(Note):
-    """The relative error exceeds its limit, or NaN and infinities stand elsewhere than in eager's output.
-
-    error: None where it is not finite; special: whether NaN and infinities stand where eager's do.
-    """
-
-    error: float | None
-    limit: float
-    special: bool
-    text = "relative error {error}, allowed {limit:.3g}"
-
-    def __str__(self) -> str:
-        return super().__str__() + ("" if self.special else "; NaN or inf in other places than eager's")
-
-
-@dataclass(frozen=True)
-class RetryFailed(Note):
-    """A retry of a job failed with `status`, and the try before it was kept."""
-
-    status: str
-    note: Note | None
-    text = "{status}: {note}"
-
-
-# What speaks against the times of a job.
-
-
-@dataclass(frozen=True)
-class NotMonitored(Note):
-    """Without NVML nobody knows who else used the GPU, or whether its clocks were held back."""
-
-    text = "NVML is missing: nobody watched the GPU"
-    title = "nobody watched the GPU"
-
-
-@dataclass(frozen=True)
-class OtherProcesses(Note):
-    """Other processes computed on the GPU."""
-
-    count: int
-    text = "other processes on the GPU: {count}"
-    title = "other processes on the GPU"
+# By code; without the classes that only group others.
+CODES: dict[str, type[Note]] = {}
+
+
+def _note(code: str, names: str, text: str, title: str = "", base: type[Note] = Note) -> type[Note]:
+    """Return the class of a kind of note, with these names of fields."""
+    own = {"text": text, "title": title, "__module__": __name__}
+    CODES[code] = make_dataclass(code, names.split(), bases=(base,), namespace=own, frozen=True)
+    return CODES[code]
+
+
+# Why a mode cannot run a cell here. `what` is a dtype or a CUDA graph, empty for the mode itself; `install` the command
+# that installs a package.
+NeedsDevice = _note("NeedsDevice", "what devices device", "[{what} ]needs {devices!o}, this machine is {device}")
+NeedsCapability = _note(
+    "NeedsCapability", "dtype needed found", "{dtype} needs compute capability {needed}, this GPU has {found}"
+)
+NotInstalled = _note("NotInstalled", "package install", "{package} is not installed; {install}")
+NotImportable = _note("NotImportable", "package error install", "{package} cannot be imported ({error}); {install}")
+NoGpuSupport = _note("NoGpuSupport", "package install", "{package} finds no GPU; {install}")
+NoProvider = _note("NoProvider", "provider install", "onnxruntime has no {provider} here; {install}")
+InferenceOnly = _note(
+    "InferenceOnly", "runner what", "{runner} has no {what}: it takes the forward pass out of PyTorch"
+)
+NoRepeatedBlocks = _note(
+    "NoRepeatedBlocks",
+    "is_model",
+    "it has no repeated blocks to compile[unless is_model:: it is an operation and not a model]",
+)
+NoKernel = _note("NoKernel", "workload", "there is no Triton kernel for {workload}")
+NotInJax = _note("NotInJax", "workload", "there is no {workload} in JAX")
+NotInLibrary = _note("NotInLibrary", "library workload", "{library} has no {workload}")
+RowsTooWide = _note("RowsTooWide", "library widest", "{library} takes rows of at most {widest} elements")
+DtypeNotSupported = _note(
+    "DtypeNotSupported", "dtype", "ONNX Runtime binds tensors of float16 and float32, not {dtype}"
+)
+RuntimeRefused = _note("RuntimeRefused", "runtime error", "{runtime}: {error}")
+NotCaptured = _note("NotCaptured", "error", "cannot be captured: {error}")
+OwnGraphs = _note("OwnGraphs", "", "the mode replays CUDA graphs of its own")
+NothingCompiled = _note("NothingCompiled", "", "torch.compile compiled no graph: all of it ran in eager mode")
+PartlyEager = _note(
+    "PartlyEager", "eager frames error", "torch.compile left {eager} of {frames} frames to eager mode: {error}"
+)
+GraphsSkipped = _note("GraphsSkipped", "times", "torch.compile skipped CUDA graphs {times} times")
+NoGraphRecorded = _note("NoGraphRecorded", "", "torch.compile recorded no CUDA graph")
+
+# Why a job failed. `where` is a line of the workload's file; `phase` the part of the job that its process ended in,
+# None before the first one; `error` of ErrorTooLarge is None where it is not finite, and `special` says whether NaN and
+# infinities stand where eager's do.
+Raised = _note("Raised", "error where", "{error}[ ({where})]")
+TimeLimit = _note("TimeLimit", "phase seconds", "time limit of {seconds:g} s[ during {phase}]")
+Killed = _note("Killed", "phase signal", "killed by {signal}[ during {phase}]")
+Exited = _note("Exited", "phase exit_code", "exit code {exit_code}[ during {phase}]")
+OutputDiffers = _note("OutputDiffers", "found eager", "output is {found}, eager's is {eager}")
+ZeroReference = _note("ZeroReference", "", "the reference is zero everywhere: there is nothing to compare with")
+NoisyReference = _note(
+    "NoisyReference",
+    "eager_error",
+    "eager's own error is {eager_error:.2g} of the reference: the check would compare noise",
+)
+ErrorTooLarge = _note(
+    "ErrorTooLarge",
+    "error limit special",
+    "relative error {error}, allowed {limit:.3g}[unless special:; NaN or inf in other places than eager's]",
+)
+RetryFailed = _note("RetryFailed", "status note", "{status}: {note}")
+
+# What speaks against the times of a job. `ms`: for how long clocks were held back, None where the driver does not say.
+NotMonitored = _note("NotMonitored", "", "NVML is missing: nobody watched the GPU", "nobody watched the GPU")
+OtherProcesses = _note("OtherProcesses", "count", "other processes on the GPU: {count}", "other processes on the GPU")
+Unsettled = _note("Unsettled", "", "its warm-up did not settle")
 
 
 @dataclass(frozen=True)
 class Throttled(Note):
-    """The GPU's clocks were held back; `ms`: for how long, None where the driver does not say."""
+    """The GPU's clocks were held back."""
+
+
+def _throttled(code: str, title: str) -> type[Throttled]:
+    return _note(code, "ms", f"throttled: {title}[ for {{ms:.1f}} ms]", title, Throttled)
+
+
+# How much power a mode draws is its own doing; the other causes are the machine's.
+PowerCap = _throttled("PowerCap", "power cap")
+Heat = _throttled("Heat", "heat")
+HardwareSlowdown = _throttled("HardwareSlowdown", "hardware slowdown")
+SoftwareThermalSlowdown = _throttled("SoftwareThermalSlowdown", "software thermal slowdown")
+HardwareThermalSlowdown = _throttled("HardwareThermalSlowdown", "hardware thermal slowdown")
+PowerBrake = _throttled("PowerBrake", "power brake")
+
+# What a reader of a row should know. NearFloor: a device time below `factor` times the timer's floor; Uncovered: the
+# share of samples in which the delay did not hide the host's work; TwoPeaks: how many repeats are in each group, and
+# how far the groups are apart; FarOff: repeats that are more than `times` their median, or less than it by as much.
+NearFloor = _note("NearFloor", "floor_us factor", "below {factor} times the timer's floor of {floor_us:.3g} µs")
+Uncovered = _note("Uncovered", "share", "uncovered in {share:.0%} of the samples: the host's time is in it")
+TwoPeaks = _note("TwoPeaks", "lower upper percent", "two peaks: {lower} and {upper} repeats, {percent:.2g} % apart")
+FarOff = _note("FarOff", "count of times", "far off: {count} of {of} repeats, more than {times} times their median")
+ExactIntervalDisagrees = _note("ExactIntervalDisagrees", "", "the exact interval disagrees")
+SizesNotOk = _note("SizesNotOk", "sizes", "not ok at {sizes!l}")
+SizesNotMeasured = _note("SizesNotMeasured", "sizes others", "not measured at {sizes!l}: over the other {others} sizes")
+OffStream = _note("OffStream", "", "not on PyTorch's stream: it has latency, throughput and first_call")
+ZeroValue = _note("ZeroValue", "", "it is 0, of which there is no ratio")
+WorkersDiffer = _note(
+    "WorkersDiffer",
+    "processes baseline baseline_processes",
+    "compiled in {processes:g} processes, {baseline} in {baseline_processes:g}",
+)
+OfBaseline = _note("OfBaseline", "baseline note", "{baseline}: {note}")
+SomeRepeats = _note("SomeRepeats", "count of note", "{count} of {of} repeats: {note}")
+# A sentence of an older record for which there is no code.
+Unclassified = _note("Unclassified", "words", "{words}")
 
-    ms: float | None
-    text = "throttled: {title}"
-
-    def __str__(self) -> str:
-        return self.text.format(title=self.title) + ("" if self.ms is None else f" for {self.ms:.1f} ms")
-
-
-class PowerCap(Throttled):
-    """The GPU ran into its power cap; how much power a mode draws is its own doing."""
-
-    title = "power cap"
-
-
-class Heat(Throttled):
-    """Heat, by the driver's counter of the time that it held clocks back."""
-
-    title = "heat"
-
-
-class HardwareSlowdown(Throttled):
-    """The hardware slowed down, for heat or power."""
-
-    title = "hardware slowdown"
-
-
-class SoftwareThermalSlowdown(Throttled):
-    """The driver slowed the GPU down for heat."""
-
-    title = "software thermal slowdown"
-
-
-class HardwareThermalSlowdown(Throttled):
-    """The hardware slowed the GPU down for heat."""
-
-    title = "hardware thermal slowdown"
-
-
-class PowerBrake(Throttled):
-    """The power supply asked the GPU to slow down."""
-
-    title = "power brake"
-
-
-@dataclass(frozen=True)
-class Unsettled(Note):
-    """The times of the warm-up never agreed within the tolerance."""
-
-    text = "its warm-up did not settle"
-
-
-# What a reader of a row should know.
-
-
-@dataclass(frozen=True)
-class NearFloor(Note):
-    """A device time is below `factor` times the timer's floor (µs), too short to mean much."""
-
-    floor_us: float
-    factor: int
-    text = "below {factor} times the timer's floor of {floor_us:.3g} µs"
-
-
-@dataclass(frozen=True)
-class Uncovered(Note):
-    """In this share of the samples the delay did not hide the host's work, which is in the device time."""
-
-    share: float
-    text = "uncovered in {share:.0%} of the samples: the host's time is in it"
-
-
-@dataclass(frozen=True)
-class TwoPeaks(Note):
-    """The repeats fall into two groups, `percent` apart; no interval is honest about that."""
-
-    lower: int
-    upper: int
-    percent: float
-    text = "two peaks: {lower} and {upper} repeats, {percent:.2g} % apart"
-
-
-@dataclass(frozen=True)
-class FarOff(Note):
-    """Some repeats are more than `times` their median, or less than it by as much: the interval promises too much."""
-
-    count: int
-    of: int
-    times: int
-    text = "far off: {count} of {of} repeats, more than {times} times their median"
-
-
-@dataclass(frozen=True)
-class ExactIntervalDisagrees(Note):
-    """Only one of the two intervals, Student's and the exact one, holds a speedup of 1."""
-
-    text = "the exact interval disagrees"
-
-
-@dataclass(frozen=True)
-class SizesNotOk(Note):
-    """There is no mean over sizes, since these did not run."""
-
-    sizes: list[str]
-    text = "not ok at {sizes!l}"
-
-
-@dataclass(frozen=True)
-class SizesNotMeasured(Note):
-    """The study does not have the mode at these sizes; the mean is over the `others` sizes."""
-
-    sizes: list[str]
-    others: int
-    text = "not measured at {sizes!l}: over the other {others} sizes"
-
-
-@dataclass(frozen=True)
-class OffStream(Note):
-    """The mode runs outside PyTorch's stream, where neither its events nor its allocator reach."""
-
-    text = "not on PyTorch's stream: it has latency, throughput and first_call"
-
-
-@dataclass(frozen=True)
-class ZeroValue(Note):
-    """The value is 0, so that there is no ratio."""
-
-    text = "it is 0, of which there is no ratio"
-
-
-@dataclass(frozen=True)
-class WorkersDiffer(Note):
-    """First calls do not compare, since the mode and the baseline compile with different numbers of processes."""
-
-    processes: int
-    baseline: str
-    baseline_processes: int
-    text = "compiled in {processes:g} processes, {baseline} in {baseline_processes:g}"
-
-
-@dataclass(frozen=True)
-class OfBaseline(Note):
-    """The baseline has this note, which holds for the speedup over it as well."""
-
-    baseline: str
-    note: Note
-    text = "{baseline}: {note}"
-
-
-@dataclass(frozen=True)
-class SomeRepeats(Note):
-    """Only some repeats have this note."""
-
-    count: int
-    of: int
-    note: Note
-    text = "{count} of {of} repeats: {note}"
-
-
-@dataclass(frozen=True)
-class Unclassified(Note):
-    """A sentence of an older record for which there is no code."""
-
-    words: str
-    text = "{words}"
-
-
-def _kinds(of: type[Note]) -> Iterable[type[Note]]:
-    for kind in of.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
-
-
-# By name; without the classes that only group others.
-CODES = {kind.__name__: kind for kind in _kinds(Note) if kind.text and kind is not Throttled}
 # The notes that say that an interval promises too much.
 FLAGS = (TwoPeaks, FarOff)
 
