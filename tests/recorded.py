@@ -6,7 +6,7 @@ from functools import cache
 from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.summary import summarize
-from kernelbench.study.study import RECORDED
+from kernelbench.study.config import RECORDED
 
 
 def rebuilt(name: str) -> dict:

@@ -27,7 +27,8 @@ from standin import write
 from kernelbench.harness import record
 from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.records.collect import KEY
-from kernelbench.study.study import RECORDED, Study
+from kernelbench.study.config import RECORDED
+from kernelbench.study.study import Study
 
 RESULTS = "results/cpu-scale"
 # A label of an op has four sizes, in five modes, ten repeats each.

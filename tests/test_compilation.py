@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from kernelbench.analysis.compilation import KEY, about
-from kernelbench.study.study import RECORDED
+from kernelbench.study.config import RECORDED
 
 
 def test_what_jobs_say_of_their_compilation():

@@ -498,7 +498,7 @@ def test_a_damaged_record_is_refused_with_file_and_repair(measured, monkeypatch,
     path.write_text(change(path.read_text()), encoding="utf-8", errors="surrogateescape")
     # Only a workload of the checkout's own is missing here.
     own = SimpleNamespace(check_size=lambda *_: None, float8=False)
-    monkeypatch.setattr("kernelbench.study.study.workload_of", lambda op, entry: own)
+    monkeypatch.setattr("kernelbench.study.config.workload_of", lambda op, entry: own)
     study = Study(study_of({"sound": op("none", "warm")}, repeats=2))
     with pytest.raises(InputError) as refused:
         collect(study, tmp_path)

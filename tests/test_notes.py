@@ -18,7 +18,8 @@ from kernelbench.planning.estimate import recorded
 from kernelbench.records import job_table
 from kernelbench.records.quality_gate import Gate
 from kernelbench.running import job_process, retries
-from kernelbench.study.study import RECORDED, Study
+from kernelbench.study.config import RECORDED
+from kernelbench.study.study import Study
 
 # A field in a template, with how it is shown.
 SHOWN = re.compile(r"\{(\w+)(![a-z])?(:[^}]*)?\}")

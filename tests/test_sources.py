@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelbench.running import script_sources
+from kernelbench.study.imports import sources
 
 ROOT = Path(__file__).resolve().parent.parent
 RULE = re.compile(r"^(?:rule|use rule (\w+) as) (\w+)(?: with)?:\n(.*?)(?=^\S)", re.MULTILINE | re.DOTALL)
@@ -50,7 +50,7 @@ def test_all_that_a_script_loads_is_among_its_sources(script, monkeypatch):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     loaded = {str(Path(file).relative_to(ROOT)) for file in ran.stdout.split()}
-    named = set(script_sources.sources(script))
+    named = set(sources(script))
     assert {file for file in loaded if "/harness/" not in file} <= named
     assert f"workflow/scripts/{script}.py" in named and len(loaded) > 1
 
@@ -58,4 +58,4 @@ def test_all_that_a_script_loads_is_among_its_sources(script, monkeypatch):
 def test_no_script_of_that_name_is_an_error(monkeypatch):
     monkeypatch.chdir(ROOT)
     with pytest.raises(FileNotFoundError, match="sumarize"):
-        script_sources.sources("sumarize")
+        sources("sumarize")

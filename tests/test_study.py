@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from checkout import TINY
 
 from kernelbench.errors import InputError
 from kernelbench.study import machine
-from kernelbench.study.study import Study, _with_imports, diagnosed, kind, load
+from kernelbench.study.cells import diagnosed
+from kernelbench.study.imports import files_of
+from kernelbench.study.study import Study, load
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
 
@@ -102,7 +103,7 @@ def test_the_other_studies_are_accepted_and_file_their_results_apart(path, monke
         ("ops:\n  ? {a: b}\n  : 1\n", r"config.yaml: line 2: a mapping is not allowed as a key; allowed: text"),
         ("seed: !seed 1\n", r".*/config.yaml: not valid YAML: could not determine a constructor for .* '!seed' .*"),
         ("ops: [\n", r".*/config.yaml: not valid YAML: .*"),
-        ("", r"config: null is not allowed; allowed: a mapping of the keys of config.yaml"),
+        ("", r"config: null is not allowed; it should be a mapping"),
     ],
 )
 def test_a_file_that_is_no_mapping_of_names_gives_one_line(tmp_path, text, line):
@@ -141,10 +142,14 @@ def test_a_kernel_is_its_file_and_those_that_it_imports(tmp_path):
     package.mkdir()
     for name, text in files.items():
         (package / f"{name}.py").write_text(text)
-    assert _with_imports(package, "one") == [f"kernels/{name}.py" for name in ("four", "one", "six", "two")]
-    assert _with_imports(package, "five") == ["kernels/five.py"]
-    assert _with_imports(package, "broken") == ["kernels/broken.py"]
-    assert _with_imports(package, "three") == []
+
+    def imported(name: str) -> list[str]:
+        return [path.stem for path in files_of(package / f"{name}.py", tmp_path)]
+
+    assert imported("one") == ["four", "one", "six", "two"]
+    assert imported("five") == ["five"]
+    assert imported("broken") == ["broken"]
+    assert imported("three") == []
 
 
 def test_without_a_gpu_the_preset_applies(monkeypatch):
@@ -242,10 +247,3 @@ def test_a_workload_that_builds_on_another_depends_on_both(monkeypatch):
     )
     sources = study.sources(study.jobs[0])
     assert {Path(s).name for s in sources if "workloads/" in s} == {"gpt.py", "gpt_training.py"}
-
-
-def test_a_study_without_a_name_is_of_its_machine_whatever_its_modes():
-    traced = {**TINY["modes"], "eager-long": {"runner": "eager", "trace_seconds": 1}}
-    assert kind({**TINY, "modes": traced}) == "machine"
-    assert kind({**TINY, "modes": traced, "study": "load"}) == "protocol"
-    assert kind({**TINY, "study": "mine"}) == "topic"

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from records import row, small_study, tables, write_records
 
-from kernelbench.analysis.metrics import FLOOR_FACTOR
 from kernelbench.analysis.summary import write_csv
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
@@ -34,7 +33,9 @@ from kernelbench.records import promote, restore
 from kernelbench.records.collect import FLAGS, SAME, collect
 from kernelbench.records.job_table import packages
 from kernelbench.records.job_table import read as read_jobs
-from kernelbench.study.study import RECORDED, Study
+from kernelbench.study.config import RECORDED
+from kernelbench.study.metrics import FLOOR_FACTOR
+from kernelbench.study.study import Study
 
 
 @pytest.fixture

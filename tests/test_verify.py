@@ -16,7 +16,6 @@ from recorded import rebuilt
 from records import CONFIG, TIMES, tables, write_records
 from scale import template
 
-from kernelbench.analysis.metrics import LESS_FLOOR
 from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.summary import Data
 from kernelbench.claims import remeasure, rules
@@ -27,7 +26,10 @@ from kernelbench.records.job_table import FLOOR
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.records.promote import FILES
 from kernelbench.study import machine
-from kernelbench.study.study import RECORDED, Study, cells_of, diagnosed, modes_of
+from kernelbench.study.cells import cells_of, diagnosed, modes_of
+from kernelbench.study.config import RECORDED
+from kernelbench.study.metrics import LESS_FLOOR
+from kernelbench.study.study import Study
 
 STUDY = yaml.safe_load((RECORDED / "h200" / "study.yaml").read_text(encoding="utf-8"))
 JOBS = read_jobs(RECORDED / "h200" / "jobs.parquet")
@@ -122,7 +124,7 @@ def test_what_fits_into_no_minutes_is_refused_with_what_the_least_takes():
     with pytest.raises(InputError) as error:
         remeasure.choose(STUDY, JOBS, {**WANTED, "minutes": 0.5})
     line = re.fullmatch(
-        r"config: remeasure.minutes: 0.5 is too little, \w+ \d+ alone takes (\d\.\d) with 5 repeats; "
+        r"config: verify.minutes: 0.5 is too little, \w+ \d+ alone takes (\d\.\d) with 5 repeats; "
         r"allowed: from (\d(?:\.\d)?) on",
         str(error.value),
     )
@@ -193,9 +195,9 @@ def test_another_machine_is_refused(recorded, here, line, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"study": "h20"}, "config: remeasure.study: h20 is not known (did you mean h200?); allowed: "),
-        ({"minutes": 0}, "config: remeasure.minutes: 0 is not allowed; allowed: a number above 0, at most 1440"),
-        ({"repeats": 1}, "config: remeasure.repeats: 1 is not allowed; allowed: an integer from 2 to 1000"),
+        ({"study": "h20"}, "config: verify.study: h20 is not known (did you mean h200?); allowed: "),
+        ({"minutes": 0}, "config: verify.minutes: 0 is not allowed; it should be greater than 0"),
+        ({"repeats": 1}, "config: verify.repeats: 1 is not allowed; it should be greater than or equal to 2"),
         ({"sead": 1}, "config: verify: sead is not a known key (did you mean seed?)"),
     ],
 )
@@ -457,4 +459,4 @@ def test_verify_of_what_the_config_does_not_have_is_refused_in_one_line(checkout
     process = checkout.start("verify", "--config", "verify={study: h200}")
     output = process.communicate()[0]
     assert process.returncode != 0 and "Traceback" not in output
-    assert "config: remeasure.study: h200 was not measured on what this machine has (cpu-" in output
+    assert "config: verify.study: h200 was not measured on what this machine has (cpu-" in output

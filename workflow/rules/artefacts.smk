@@ -7,7 +7,7 @@
 # Save the artefacts of one compiled cell. No figure comes of it: it is only made on request.
 rule save_artefacts:
     input:
-        lambda wildcards: study.sources(study.first_job_of(wildcards)),
+        lambda wildcards: study.sources(study.job_of(wildcards)),
     output:
         report(
             expand("results/{{machine}}/artefacts/{{op}}/{{dtype}}/{{size}}/{{mode}}/{file}", file=ARTEFACTS),
@@ -24,7 +24,7 @@ rule save_artefacts:
         gpu=1,
         gpu_model=study.gpu_model,
     params:
-        settings=lambda wildcards: study.settings_json(study.first_job_of(wildcards)),
+        settings=lambda wildcards: study.settings_json(study.job_of(wildcards)),
         directory=lambda wildcards, output: Path(output[0]).parent,
     shell:
         "python workflow/scripts/artefacts.py --settings {params.settings:q} --output {params.directory:q}"

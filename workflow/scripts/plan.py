@@ -8,7 +8,8 @@ from rich.console import Console
 
 from kernelbench.errors import run
 from kernelbench.planning.estimate import plan
-from kernelbench.study.study import RECORDED, Study
+from kernelbench.study.config import RECORDED
+from kernelbench.study.study import Study
 
 
 def main() -> None:

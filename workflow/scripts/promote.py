@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kernelbench.errors import run
 from kernelbench.records.promote import promote
-from kernelbench.study.study import RECORDED
+from kernelbench.study.config import RECORDED
 
 
 def main() -> None:

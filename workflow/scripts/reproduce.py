@@ -10,7 +10,8 @@ from kernelbench.errors import InputError, run
 from kernelbench.numbers import duration
 from kernelbench.running import job_process, nested_run
 from kernelbench.study import machine
-from kernelbench.study.study import RECORDED, Study
+from kernelbench.study.config import RECORDED
+from kernelbench.study.study import Study
 
 
 def main() -> None:

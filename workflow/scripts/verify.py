@@ -23,7 +23,7 @@ from kernelbench.claims.remeasure import (
 from kernelbench.errors import InputError, run
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.running import job_process, nested_run
-from kernelbench.study.study import RECORDED
+from kernelbench.study.config import RECORDED
 
 
 def main() -> None:

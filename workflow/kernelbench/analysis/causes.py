@@ -24,8 +24,8 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
-from kernelbench.analysis.metrics import CLOCKS, UNEXPLAINED
 from kernelbench.records.job_table import slowed
+from kernelbench.study.metrics import CLOCKS, UNEXPLAINED
 
 DECIDED = ("faster", "slower")
 # A part explains a difference that has its sign where it is at least this share of it.

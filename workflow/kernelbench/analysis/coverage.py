@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelbench.analysis import intervals
-from kernelbench.study.study import Study, modes_of
+from kernelbench.study.cells import modes_of
+from kernelbench.study.study import Study
 
 DRAWS = 10_000
 REPEATS = (3, 6, 10)

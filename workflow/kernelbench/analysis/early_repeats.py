@@ -4,8 +4,8 @@ import pandas as pd
 
 from kernelbench.analysis import intervals
 from kernelbench.analysis.causes import DECIDED
-from kernelbench.analysis.metrics import ALL
-from kernelbench.study.study import CONTROL, diagnosed
+from kernelbench.study.cells import CONTROL, diagnosed
+from kernelbench.study.metrics import ALL
 
 # The repeats that the first recordings had.
 FIRST = 5

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
-from kernelbench.analysis.metrics import ALL
+from kernelbench.study.metrics import ALL
 
 UUID = "environment.gpu.uuid"
 

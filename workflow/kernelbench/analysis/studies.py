@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from kernelbench.analysis.metrics import ALL
 from kernelbench.errors import InputError
+from kernelbench.study.metrics import ALL
 
 # The topic of the default study, which has no name of its own.
 OPS = "ops"

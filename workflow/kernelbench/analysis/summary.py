@@ -20,12 +20,13 @@ from kernelbench.analysis.causes import DECIDED, Causes
 from kernelbench.analysis.early_repeats import first_repeats
 from kernelbench.analysis.intervals import Interval
 from kernelbench.analysis.load_traces import traces
-from kernelbench.analysis.metrics import ALL, DERIVED, FLOOR_FACTOR, LESS_FLOOR, MEASURED, UNEXPLAINED
 from kernelbench.analysis.targets import NOTHING, judged
 from kernelbench.notes import Note
 from kernelbench.records import job_table
 from kernelbench.records.job_table import FLOOR
-from kernelbench.study.study import CONTROL, LIMIT, TWIN, cells_of, diagnosed, modes_of
+from kernelbench.study.cells import CONTROL, TWIN, cells_of, diagnosed, modes_of
+from kernelbench.study.config import LIMIT
+from kernelbench.study.metrics import ALL, DERIVED, FLOOR_FACTOR, LESS_FLOOR, MEASURED, UNEXPLAINED
 
 # Those that every study has, of a GPU or of a CPU, even if no job of it came so far.
 ALWAYS = {True: {"device", "latency", "first_call", "peak_memory"}, False: {"latency", "first_call"}}

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from kernelbench.analysis.metrics import LESS_FLOOR
 from kernelbench.analysis.summary import Data
 from kernelbench.claims import remeasure
 from kernelbench.claims.rules import OPEN
 from kernelbench.records.job_table import FLOOR, LAUNCH
+from kernelbench.study.metrics import LESS_FLOOR
 
 
 def findings(recorded: Data, again: Data, documents: list[dict], claims: list[dict]) -> dict:

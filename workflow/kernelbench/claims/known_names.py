@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import yaml
 
-from kernelbench.analysis.metrics import ALL, DERIVED, MEASURED
 from kernelbench.analysis.studies import OPS
 from kernelbench.harness.provenance import ROOT
-from kernelbench.study.study import RECORDED
+from kernelbench.study.config import RECORDED
+from kernelbench.study.metrics import ALL, DERIVED, MEASURED
 
 
 def known(*studies: Mapping) -> dict[str, list[str]]:

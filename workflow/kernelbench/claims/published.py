@@ -6,16 +6,61 @@ that it has: what a study did not measure says nothing about what others publish
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Literal
 
-import yaml
+from pydantic import Field
 
-from kernelbench.analysis.metrics import ALL
 from kernelbench.claims.known_names import known
-from kernelbench.claims.rules import KEYS, Outcome, bounds, column_of, decide, require_names, values
-from kernelbench.harness.provenance import ROOT
-from kernelbench.study.study import refuse_duplicates, require_known, validate
+from kernelbench.claims.rules import KEYS, Identity, Outcome, Rule, bounds, column_of, decide, require_names, values
+from kernelbench.study import yaml_files
+from kernelbench.study.metrics import ALL
+from kernelbench.study.validation import ABSENT, Model, check_model, require_any, require_known, text, validate
 
-SCHEMA = ROOT / "workflow" / "schemas" / "published.schema.yaml"
+Speedup = Annotated[float, Field(gt=0)]
+
+
+class Means(Model):
+    """The published mean speedup of an op, and its range over the sizes."""
+
+    mean: Speedup
+    low: Speedup
+    high: Speedup
+
+
+class Claim(Model):
+    """What a work says, in our words, with a rule on our rows, or an answer where nothing can be measured."""
+
+    id: Identity
+    says: text(".*[^.]", "what it says in our words, without a full stop")
+    figure: str = ABSENT
+    device: Literal["cuda", "cpu"] = ABSENT
+    answer: str = ABSENT
+    rule: Rule = ABSENT
+
+    @check_model(mode="after")
+    def require_reply(self):
+        """Refuse a claim that nothing is said to."""
+        require_any(self, "rule", "answer")
+        return self
+
+
+class Work(Model):
+    """A published work, where its figures come from, and its claims."""
+
+    title: str
+    machine: str
+    claims: Annotated[list[Claim], Field(min_length=1)]
+
+
+class Published(Model):
+    """published.yaml."""
+
+    machine: str
+    dtype: str
+    baseline: str
+    mode: str
+    ops: dict[str, Means]
+    works: Annotated[list[Work], Field(min_length=1)]
 
 
 def load(path: Path, *studies: dict) -> dict:
@@ -23,9 +68,8 @@ def load(path: Path, *studies: dict) -> dict:
 
     A rule may name what `studies` have, besides the recorded ones and those of the repository.
     """
-    refuse_duplicates([path])
-    published = yaml.safe_load(path.read_text(encoding="utf-8"))
-    validate(published, SCHEMA, path.name)
+    published = yaml_files.read(path)
+    validate(Published, published, path.name)
     names = known(*studies)
     for key in ("mode", "baseline", "dtype"):
         require_known(f"{path.name}: {key}", published[key], names[key])

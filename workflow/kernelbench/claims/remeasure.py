@@ -17,7 +17,6 @@ import yaml
 from rich.table import Table
 
 from kernelbench.analysis import intervals
-from kernelbench.analysis.metrics import ALL, LESS_FLOOR
 from kernelbench.analysis.studies import topic
 from kernelbench.analysis.summary import Data
 from kernelbench.claims.rules import FAILS, OPEN, Outcome, evaluate, is_about_cells, selected, topics
@@ -25,7 +24,11 @@ from kernelbench.errors import InputError
 from kernelbench.numbers import duration
 from kernelbench.records.job_table import CELL
 from kernelbench.study import machine
-from kernelbench.study.study import AGAIN, RECORDED, cells_of, diagnosed, modes_of, require_known
+from kernelbench.study.cells import cells_of, diagnosed, modes_of
+from kernelbench.study.config import RECORDED
+from kernelbench.study.metrics import ALL, LESS_FLOOR
+from kernelbench.study.study import AGAIN
+from kernelbench.study.validation import require_known
 
 COLUMNS = (
     "op dtype size mode baseline metric n_recorded n recorded measured ratio ci_low ci_high delta outcome covers_zero"

@@ -20,19 +20,30 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from typing import Annotated, Literal
 
-import yaml
+from pydantic import Discriminator, Field, Tag
 
 from kernelbench.analysis.intervals import FAR
-from kernelbench.analysis.metrics import ALL
 from kernelbench.analysis.studies import OPS, Studies, topic
 from kernelbench.claims.known_names import known
 from kernelbench.errors import InputError
-from kernelbench.harness.provenance import ROOT
 from kernelbench.notes import FLAGS, SizesNotMeasured, find
-from kernelbench.study.study import refuse_duplicates, require_known, validate
+from kernelbench.study import yaml_files
+from kernelbench.study.metrics import ALL
+from kernelbench.study.validation import (
+    ABSENT,
+    Model,
+    Size,
+    check_model,
+    one_or_several,
+    require_exactly_one,
+    require_known,
+    several,
+    text,
+    validate,
+)  # fmt: skip
 
-SCHEMA = ROOT / "workflow" / "schemas" / "claims.schema.yaml"
 CELL = ("op", "dtype", "size")
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 DECIDED = ("faster", "slower", "equivalent")
@@ -51,6 +62,65 @@ KEYS = {
 }
 # How many rows a finding names.
 NAMED = 3
+
+
+Names = one_or_several(str)
+Verdict = Literal["faster", "slower", "equivalent"]
+Identity = text("[a-z][a-z0-9-]*", "a name of lower-case letters, digits and -")
+
+
+class Limit(Model):
+    """What the interval of a row must meet; `of` names a column other than the table's own value."""
+
+    of: str = ABSENT
+    above: float = ABSENT
+    below: float = ABSENT
+    within: Annotated[float, Field(gt=0, lt=1)] = ABSENT
+    exactly: float = Field(default=None, alias="is")
+
+    @check_model(mode="after")
+    def require_one_limit(self):
+        """Refuse no limit, and two."""
+        require_exactly_one(self, ("above", "below", "within", "exactly"))
+        return self
+
+
+Condition = Annotated[
+    Annotated[one_or_several(Verdict), Tag("<verdict>")] | Annotated[Limit, Tag("<limit>")],
+    Discriminator(lambda given: "<limit>" if isinstance(given, dict) else "<verdict>"),
+]
+
+
+class Rule(Model):
+    """Which rows of which table, and what must hold of how many of them."""
+
+    study: Names = ABSENT
+    table: Literal[(*KEYS,)] = ABSENT
+    op: Names = ABSENT
+    cells: several(text("[^ ]+ [^ ]+", "an op and a size, as in resnet50 64")) = ABSENT
+    dtype: Names = ABSENT
+    size: one_or_several(Size) = ABSENT
+    mode: Names = ABSENT
+    baseline: Names = ABSENT
+    metric: Names = ABSENT
+    every: Condition = ABSENT
+    some: Condition = ABSENT
+    most: Condition = ABSENT
+    none: Condition = ABSENT
+
+    @check_model(mode="after")
+    def require_one_word(self):
+        """Refuse a rule that does not say once of how many rows it must hold."""
+        require_exactly_one(self, WORDS)
+        return self
+
+
+class Claim(Model):
+    """A sentence of the article with the rule that judges it."""
+
+    id: Identity
+    sentence: text(r"(?!.*[.] ).*[.]", "one sentence that ends with a full stop")
+    rule: Rule
 
 
 @dataclass(frozen=True)
@@ -75,9 +145,8 @@ def load(path: Path, *studies: dict, names_known: bool = True) -> list[dict]:
     A rule may name what `studies` have, besides the recorded ones and those of the repository; any name where it is
     not known what there is.
     """
-    refuse_duplicates([path])
-    claims = yaml.safe_load(path.read_text(encoding="utf-8"))
-    validate(claims, SCHEMA, path.name)
+    claims = yaml_files.read(path)
+    validate(Annotated[list[Claim], Field(min_length=1)], claims, path.name)
     require_names(claims, path.name, known(*studies) if names_known else {})
     return [{"number": number, **claim} for number, claim in enumerate(claims, 1)]
 

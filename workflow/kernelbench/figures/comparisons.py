@@ -3,10 +3,10 @@
 import textwrap
 from math import ceil
 
-from kernelbench.analysis.metrics import ALL
 from kernelbench.figures import parts
 from kernelbench.figures.data import TIMES, Data
 from kernelbench.figures.style import BAND, COLOURS, GREY, MEAN, NARROW, WIDE
+from kernelbench.study.metrics import ALL
 
 # A range over sizes, and a pale bar below it for an interval.
 RANGE = {"linewidth": 0.6, "marker": "|", "markersize": 4, "mew": 0.6}

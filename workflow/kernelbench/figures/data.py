@@ -4,7 +4,8 @@ import textwrap
 from functools import cached_property
 
 from kernelbench.figures.style import BASELINE, COLOURS, CONTROL_STYLE, MARKERS, SHARED
-from kernelbench.study.study import CONTROL, MEASURE_KEYS, without_arms
+from kernelbench.study.cells import CONTROL, without_arms
+from kernelbench.study.config import MEASURE_KEYS
 
 # The time metrics that figures show, with their names in full.
 TIMES = {"device": "device time", "latency": "latency"}

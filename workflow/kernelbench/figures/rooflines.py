@@ -5,7 +5,7 @@ from itertools import cycle, product
 from kernelbench.figures import parts
 from kernelbench.figures.data import Data
 from kernelbench.figures.style import COLOURS, GREY, MARKERS, WIDE
-from kernelbench.study.study import workload_of
+from kernelbench.study.cells import workload_of
 
 CEILING = {"color": GREY, "linewidth": 0.7, "linestyle": (0, (4, 2))}
 # By what bounds an op: its rate's metric, the unit, and that in units of the ceilings (bytes/µs and

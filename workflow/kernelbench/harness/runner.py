@@ -4,6 +4,7 @@ Importing a runner imports neither torch nor what it runs with: the plan of a st
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from kernelbench.harness import timers
 from kernelbench.harness.package import Package
@@ -16,8 +17,9 @@ OTHER_SUMS = 4
 class Runner:
     """A way to execute a cell. A mode of the config names one and gives it options."""
 
-    # The keys of a mode's entry that it knows, and those that it needs.
-    options: tuple[str, ...] = ()
+    # The keys of a mode's entry that it knows, each with the type of its values or, of integers, their range; and those
+    # that it needs.
+    options: dict[str, Any] = {}  # noqa: RUF012
     needed: tuple[str, ...] = ()
     # Whether building converts the model, which is then part of the first call: others do so when they are called.
     converts = False

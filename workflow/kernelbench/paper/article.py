@@ -17,7 +17,7 @@ from kernelbench.claims.rules import HOLDS
 from kernelbench.errors import InputError
 from kernelbench.figures.article import ARTICLE
 from kernelbench.paper import markdown
-from kernelbench.study.study import require_known
+from kernelbench.study.validation import require_known
 
 ADDRESS = re.compile(r"\{\{(.*?)\}\}")
 HEADING = re.compile(r"# ([^{]+)")

@@ -6,7 +6,6 @@ import numpy as np
 
 from kernelbench import numbers
 from kernelbench.analysis import host_law
-from kernelbench.analysis.metrics import ALL
 from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.targets import met
 from kernelbench.notes import FLAGS, find
@@ -14,6 +13,7 @@ from kernelbench.paper.markdown import escape
 from kernelbench.paper.provenance import listed
 from kernelbench.paper.results import FLAGGED, sheet
 from kernelbench.paper.tables import BLANK
+from kernelbench.study.metrics import ALL
 
 # How many cells are named whose jobs are in doubt.
 NAMED = 8

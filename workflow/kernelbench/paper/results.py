@@ -7,7 +7,7 @@ from kernelbench.analysis.studies import CELL, order
 from kernelbench.notes import FLAGS, find
 from kernelbench.paper.markdown import escape, figure, table
 from kernelbench.paper.tables import BLANK, SIGNS
-from kernelbench.study.study import CONTROL
+from kernelbench.study.cells import CONTROL
 
 # How many digits of a table a page of the supplement has side by side.
 ROOM = 148

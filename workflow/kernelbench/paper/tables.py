@@ -7,7 +7,8 @@ from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import CELL, OPS, NoData, Studies, order, topic
 from kernelbench.op_names import name
 from kernelbench.paper import markdown
-from kernelbench.study.study import CONTROL, require_known
+from kernelbench.study.cells import CONTROL
+from kernelbench.study.validation import require_known
 
 # How a verdict looks beside a number.
 SIGNS = {"faster": "↑", "slower": "↓", "equivalent": "=", "inconclusive": "?"}

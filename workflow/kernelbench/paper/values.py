@@ -14,7 +14,7 @@ from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import CELL, NoData, Studies
 from kernelbench.claims.known_names import known
 from kernelbench.errors import InputError
-from kernelbench.study.study import require_known
+from kernelbench.study.validation import require_known
 
 # The parameters whose arguments are names, by the kind of the name.
 NAMED = {"study": "study", "mode": "mode", "over": "mode", "metric": "metric"}

@@ -17,7 +17,8 @@ from kernelbench.numbers import clock, duration
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.running import freshness
 from kernelbench.study import machine
-from kernelbench.study.study import Job, Study
+from kernelbench.study.cells import Job
+from kernelbench.study.study import Study
 
 # Records of this machine that are read: enough for a mean of each op and mode, and done in a second.
 READ = 1000

@@ -13,10 +13,10 @@ import pandas as pd
 from rich.table import Table
 
 from kernelbench.analysis.intervals import t_quantile
-from kernelbench.analysis.metrics import ALL
 from kernelbench.errors import InputError
 from kernelbench.numbers import duration
 from kernelbench.records.job_table import CELL
+from kernelbench.study.metrics import ALL
 
 # The half width that is asked for, relative.
 HALF_WIDTH = 0.01

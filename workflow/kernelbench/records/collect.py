@@ -13,7 +13,8 @@ import pandas as pd
 
 from kernelbench.errors import InputError
 from kernelbench.harness import record
-from kernelbench.study.study import Job, Study
+from kernelbench.study.cells import Job
+from kernelbench.study.study import Study
 
 KEY = ["machine", "op", "dtype", "size", "mode", "repeat"]
 # What two records must agree in to stand in one study: (path into the environment, name for people).

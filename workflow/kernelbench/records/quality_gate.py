@@ -18,7 +18,7 @@ from kernelbench.notes import Note, NotMonitored, OtherProcesses, PowerCap, Thro
 from kernelbench.records.collect import SAME
 from kernelbench.records.job_table import CELL, at_once, clocks_of, runs_of, slowed
 from kernelbench.records.job_table import read as read_jobs
-from kernelbench.study.study import cells_of, diagnosed, modes_of
+from kernelbench.study.cells import cells_of, diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
 RECORDED = ("results", "recorded")

@@ -16,7 +16,8 @@ from kernelbench.errors import InputError
 from kernelbench.harness import record
 from kernelbench.records.collect import KEY
 from kernelbench.running import freshness
-from kernelbench.study.study import Cell, Job, Study
+from kernelbench.study.cells import Cell, Job
+from kernelbench.study.study import Study
 
 FILES = ("study.yaml", "samples.parquet", "jobs.parquet")
 UNITS = {"first_call": "s", "peak_memory": "MiB"}  # of all other timers: us

@@ -6,15 +6,21 @@ its job, and a digest of the sources that measured it, as they were when it was 
 measures has no input files, and Snakemake is told which records to make again.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import source_blobs, sources_digest
-from kernelbench.study.study import Job, Study
+
+if TYPE_CHECKING:  # A job's process imports this, and needs no study.
+    from kernelbench.study.cells import Job
+    from kernelbench.study.study import Study
 
 # By how many seconds a date may be ahead of the clock: file systems round, and clocks of a network differ a little.
 AHEAD = 2

@@ -1,85 +1,29 @@
-"""The study: what config.yaml describes, checked, with everything resolved that depends on the machine.
+"""The study: its config with everything resolved that depends on the machine, and its jobs in their order.
 
 Importing this imports no torch: Snakemake reads the study at every call.
 """
 
-import ast
 import hashlib
 import json
-import math
-import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
-from importlib.metadata import entry_points
-from itertools import product
+from functools import cached_property
 from pathlib import Path
 
-import jsonschema
 import yaml
-from referencing import Registry, Resource
 
-from kernelbench.errors import InputError, nearest
-from kernelbench.harness import modes, plugins, runners, workloads
-from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.provenance import ROOT
-from kernelbench.harness.workload import Workload
-from kernelbench.harness.workload import build as build_workload
-from kernelbench.study import machine
+from kernelbench.study import config as checks
+from kernelbench.study import machine, yaml_files
+from kernelbench.study.cells import ENTRY_KEYS, Cell, Job, cells_of, modes_of, workload_name
+from kernelbench.study.config import PLAN_KEYS, PROCESS_KEYS, RECORDED
+from kernelbench.study.imports import files_of
+from kernelbench.study.validation import require_known, validate
+from kernelbench.study.yaml_files import overlay
 
-SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-# The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
-CONTROL, TWIN = "eager-control", "eager"
-# What a target compares a mode with besides other modes: the rate of the study's fastest copy or matrix product.
-LIMIT = "limit"
 # The name of the study in which snakemake verify measures a part of another one.
 AGAIN = "verify"
-# Keys of a mode's entry that say how its jobs are run, not what is run; where it runs; and what it is compared with.
-PROCESS_KEYS = ("start", "timeout")
-PLAN_KEYS = ("only", "diagnoses")
-# Keys that say how a mode is measured, of whatever runner.
-MEASURE_KEYS = ("devices", "flush", "trace_seconds", "series", *PROCESS_KEYS, *PLAN_KEYS)
-# Keys of an op's entry that are not parameters of its workload.
-ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
-# The backends of torch.compile that PyTorch brings along; other packages announce theirs as entry points.
-BACKENDS = (
-    *("inductor", "cudagraphs", "eager", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"),
-    *("ts", "aot_ts", "openxla", "tvm"),
-)
-# What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a part of another
-# study measured again, other operations, modes or dtypes on such a machine, a machine.
-KINDS = ("start", "protocol", "kernels", "again", "topic", "machine")
-HARNESS = Path("workflow/kernelbench/harness")
-RECORDED = ROOT / "results" / "recorded"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One (op, dtype, size)."""
-
-    op: str
-    dtype: str
-    size: str
-
-
-@dataclass(frozen=True)
-class Job:
-    """One (op, dtype, size, mode, repeat): one process, one exclusive GPU, one record."""
-
-    cell: Cell
-    mode: str
-    repeat: int
-
-    @property
-    def directory(self) -> str:
-        """Where the files of a cell in a mode go, below what is of one kind."""
-        return "/".join([*vars(self.cell).values(), self.mode])
-
-    @property
-    def path(self) -> str:
-        """The record's path below the machine's results."""
-        return f"records/{self.directory}/{self.repeat}.json"
+HARNESS = "workflow/kernelbench/harness"
+# Keys that say what is shown or compared besides, and no part of what is measured.
+APART = ("presets", "recorded", "draft", "verify")
 
 
 class Study:
@@ -92,41 +36,25 @@ class Study:
     """
 
     def __init__(self, config: dict, here: bool = True, given: dict | None = None):
-        config, given = (_overlay(config, given), given) if given else (config, {})
-        validate(config, SCHEMA, "config")
+        given = given or {}
+        config = overlay(config, given) if given else config
+        validate(checks.Config, config, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
         own = f"-{config['study']}" if "study" in config else ""
         self.machine = label if label.endswith(own) else label + own  # as it does where the study is resolved
-        # What is shown or compared besides is no part of what is measured.
-        apart = ("presets", "recorded", "draft", "verify")
-        own = {key: value for key, value in config.items() if key not in apart}
-        preset = _overlay(own, config.get("presets", {}).get(self.device, {}))
-        # Not those of `given` that are no part of what is measured.
-        merged = _overlay(preset, {key: value for key, value in given.items() if key in own})
-        for layer in (own, merged):  # A preset must not hide what is wrong below it.
-            validate(layer, SCHEMA, "config")
-            _check_ops(layer)
-        _check_only(own)
-        # What a preset says itself; what else it keeps of a mode's cells is its own.
-        said = config.get("presets", {}).get(self.device, {}).get("modes", {})
-        _check_only({**preset, "modes": {m: preset["modes"][m] for m, entry in said.items() if "only" in entry}})
-        _check_targets(own)
-        self.recorded = config.get("recorded", [])
-        self.draft = config.get("draft", False)
+        own = {key: value for key, value in config.items() if key not in APART}
+        preset = config.get("presets", {}).get(self.device, {})
+        merged = _resolve(own, preset, {key: value for key, value in given.items() if key in own})
+        self.recorded, self.draft = config.get("recorded", []), config.get("draft", False)
         self.verify = config.get("verify")
-        _check_recorded("recorded", self.recorded)
-        _check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
-        self.modes = {mode: _only_there(mode, entry, merged["ops"]) for mode, entry in merged["modes"].items()}
+        checks.check_recorded("recorded", self.recorded)
+        checks.check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
+        self.modes = {mode: _trim_only(mode, entry, merged["ops"]) for mode, entry in merged["modes"].items()}
         self.config = {**merged, "machine": self.machine, "modes": self.modes}
-        if not any(modes_of(self.config, cell) for cell in self.cells()):
-            raise InputError(
-                f"config: modes: none of {', '.join(self.modes)} is for a cell of the study, which has no job; "
-                "allowed: one mode or more whose only, if it has one, names a cell"
-            )
-        _check_baselines(merged)
+        checks.check_comparable(self.config)
         self.repeats = merged["repeats"]
-        self.workloads = {op: workload_of(op, entry) for op, entry in merged["ops"].items()}
+        self.workloads = checks.check(merged)
 
     @property
     def results(self) -> str:
@@ -137,11 +65,6 @@ class Study:
     def gpu_model(self) -> str:
         """The GPU to ask a cluster for, as in the machine's label; empty where the study is of CPUs."""
         return self.machine.split("-")[0] if self.device == "cuda" else ""
-
-    def recorded_studies(self) -> list[dict]:
-        """Return the mappings of the recorded studies, as they were run."""
-        paths = [RECORDED / name / "study.yaml" for name in self.recorded]
-        return [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths]
 
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
@@ -161,6 +84,10 @@ class Study:
             for cell in sorted(self.cells(), key=lambda c: self._rank(repeat, c))
             for mode in sorted(modes_of(self.config, cell), key=lambda m: self._rank(repeat, cell, m))
         ]
+
+    def _rank(self, *what) -> bytes:
+        text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
+        return hashlib.sha256(text.encode()).digest()
 
     def jobs_of(self, repeat: int) -> list[Job]:
         """Return the jobs of one repeat in the planned order."""
@@ -211,8 +138,8 @@ class Study:
             "size": job.cell.size,
             "mode": job.mode,
             "repeat": job.repeat,
-            "workload": {"name": _workload_name(job.cell.op, entry), **parameters},
-            "run": _run(mode, job.cell.op),
+            "workload": {"name": workload_name(job.cell.op, entry), **parameters},
+            "run": _select_run(mode, job.cell.op),
             "sampling": self.config["sampling"],
             "threads": self.config["threads"],
             "start": mode.get("start", self.config["start"]),
@@ -229,26 +156,21 @@ class Study:
 
     def sources(self, job: Job) -> list[str]:
         """Return the files that the measurement of `job` depends on: harness, workload, runner, its kernel if any."""
-        name = _workload_name(job.cell.op, self.config["ops"][job.cell.op])
         classes = (of.__module__.split(".") for of in type(self.workloads[job.cell.op]).__mro__)
         bases = [f"workloads/{module[-1]}" for module in classes if "workloads" in module]
         runner = self.modes[job.mode]["runner"]
-        kernel = _with_imports(ROOT / "kernels", name) if runner == "kernel" else []
+        kernel = ROOT / "kernels" / f"{workload_name(job.cell.op, self.config['ops'][job.cell.op])}.py"
+        kernels = files_of(kernel, ROOT, packages=False) if runner == "kernel" else ()
         return [
             *self._harness,
-            *(f"{HARNESS.as_posix()}/{file}.py" for file in (*bases, f"runners/{runner}")),
-            *kernel,
+            *(f"{HARNESS}/{file}.py" for file in (*bases, f"runners/{runner}")),
+            *(path.relative_to(ROOT).as_posix() for path in kernels),
         ]
 
-    def job_of(self, wildcards) -> Job:
-        """Return the job of a record's path, from the wildcards that Snakemake matched in it."""
+    def job_of(self, wildcards, repeat: int = 0) -> Job:
+        """Return the job of the wildcards that Snakemake matched in a path, of the first repeat if that has none."""
         w = wildcards
-        return self.job(w.op, w.dtype, w.size, w.mode, int(w.repeat))
-
-    def first_job_of(self, wildcards) -> Job:
-        """Return the job of the first repeat, from the wildcards of a path that has none."""
-        w = wildcards
-        return self.job(w.op, w.dtype, w.size, w.mode, 0)
+        return self.job(w.op, w.dtype, w.size, w.mode, int(getattr(w, "repeat", repeat)))
 
     def job(self, op: str, dtype: str, size: str, mode: str, repeat: int) -> Job:
         """Return the job of these names; raise InputError naming the one that the study does not have."""
@@ -265,281 +187,34 @@ class Study:
         require_known("mode", mode, modes_of(self.config, Cell(op, dtype, size)))
         require_known("repeat", repeat, range(self.repeats))
 
-    def _rank(self, *what) -> bytes:
-        text = json.dumps([self.config["seed"], *[vars(w) if isinstance(w, Cell) else w for w in what]])
-        return hashlib.sha256(text.encode()).digest()
-
-
-def _is_inductor(mode: dict) -> bool:
-    return mode["runner"] == "compile" and mode.get("backend", "inductor") == "inductor"
-
-
-def _run(mode: dict, op: str) -> dict:
-    """Return what of a mode's entry the measurement of an op depends on; of a series only that of the op."""
-    run = {key: value for key, value in mode.items() if key not in (*PROCESS_KEYS, *PLAN_KEYS, "series")}
-    series = mode.get("series", {}).get(op)
-    return {**run, "series": [str(size) for size in series]} if series else run
-
-
-@cache
-def _with_imports(package: Path, module: str) -> list[str]:
-    """Return the module's file, if there is one, and those of the package that it imports, itself or through others."""
-    found, todo = [], [module]
-    while todo:
-        path = package / f"{todo.pop()}.py"
-        if path in found or not path.is_file():
-            continue
-        found.append(path)
-        with suppress(SyntaxError):  # which the job that runs it will tell
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and node.level < 2:
-                    start = [package.name] if node.level else []
-                    start += node.module.split(".") if node.module else []
-                    names = [[*start, alias.name] for alias in node.names]
-                    todo += [name[1] for name in names if name[0] == package.name]
-    return sorted(path.relative_to(package.parent).as_posix() for path in found)
-
-
-def cells_of(config: dict) -> list[Cell]:
-    """Return every cell of a study's mapping (config.yaml's or study.yaml's) in its order."""
-    return [
-        Cell(op, dtype, str(size))
-        for op, entry in config["ops"].items()
-        for dtype, size in product(entry.get("dtypes", config["dtypes"]), entry["sizes"])
-    ]
-
-
-def modes_of(config: dict, cell: Cell) -> list[str]:
-    """Return the modes that `cell` runs in: those of its op's entry, else all of the study, that are not for others.
-
-    Not for it are modes that are `only` for other cells, and libraries that its workload does not know.
-    """
-    return [mode for mode in config["ops"][cell.op].get("modes", config["modes"]) if _has(config, cell, mode)]
-
-
-def _has(config: dict, cell: Cell, mode: str) -> bool:
-    entry = config["modes"][mode]
-    if "library" in entry and entry["library"] not in _libraries(cell.op, config["ops"][cell.op]):
-        return False
-    only = entry.get("only")
-    return only is None or cell.size in map(str, only.get(cell.op, []))
-
-
-def diagnosed(config: dict, mode: str) -> str | None:
-    """Return the mode that `mode` is a variant of for diagnosis, None where it is one to be judged by itself."""
-    return config["modes"][mode].get("diagnoses")
-
-
-def is_twin(study: dict, mode: str, other: str) -> bool:
-    """Say whether `mode` starts warm and `other`, which is the same else, fresh."""
-    entries = [study["modes"][name] for name in (mode, other)]
-    starts = [entry.get("start", study.get("start", "fresh")) for entry in entries]
-    run, same = ({k: v for k, v in entry.items() if k not in PROCESS_KEYS} for entry in entries)
-    return starts == ["warm", "fresh"] and run == same and mode != CONTROL
-
-
-def kind(study: dict) -> str:
-    """Return what the mapping of a study is a study of, one of KINDS; one without a name is of its machine."""
-    modes = study["modes"]
-    if study["machine"].endswith(f"-{AGAIN}"):
-        return "again"
-    if not study.get("study"):
-        return "machine"
-    if any(is_twin(study, mode, other) for mode in modes for other in study["baselines"]):
-        return "start"
-    if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
-        return "protocol"
-    if any("library" in entry for entry in modes.values()):
-        return "kernels"
-    return "topic"
-
-
-def without_arms(document: dict) -> dict:
-    """Return summary.json's content without the rows of diagnostic arms, which are compared with one mode alone."""
-    keep = {mode for mode in document["study"]["modes"] if not diagnosed(document["study"], mode)}
-    return {**document, **{t: [row for row in document[t] if row["mode"] in keep] for t in ("summary", "speedups")}}
-
 
 def load(path: Path) -> Study:
     """Return the study of the YAML file at `path`."""
-    refuse_duplicates([path])
-    return Study(_read(path, yaml.safe_load))
+    return Study(yaml_files.read(path))
 
 
-def _read(path, parse: Callable):
-    """Return what `parse` makes of the text of the YAML file at `path`; raise InputError where it is none."""
-    try:
-        return parse(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+def read_recorded(names: list[str]) -> list[dict]:
+    """Return the mappings of recorded studies, as they were run."""
+    return [yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8")) for name in names]
 
 
-def typed(given):
-    """Return the command line's config with numbers, yes or no, and null where Snakemake leaves text: inside of values.
+def _resolve(own: dict, preset: dict, given: dict) -> dict:
+    """Return a study's mapping with its preset and then what the command line gave laid over it.
 
-    As in a config file, whose values must not be read twice: there text that looks like a number is text.
+    What lies below is checked as well: a preset must not hide what is wrong there.
     """
-    if isinstance(given, Mapping):
-        return {key: typed(value) for key, value in given.items()}
-    if isinstance(given, list):
-        return [typed(value) for value in given]
-    if not isinstance(given, str):
-        return given
-    try:
-        value = yaml.safe_load(given)
-    except yaml.YAMLError:
-        return given
-    return value if value is None or isinstance(value, bool | int | float) else given
+    checks.check(own)
+    checks.check_only(own)
+    checks.check_targets(own)
+    whole = overlay(own, preset)
+    # Of a mode that has its `only` from below, a preset may well have left out cells.
+    said = [mode for mode, entry in preset.get("modes", {}).items() if "only" in entry]
+    checks.check_only({**whole, "modes": {mode: whole["modes"][mode] for mode in said}})
+    return overlay(whole, given)
 
 
-def refuse_duplicates(paths) -> None:
-    """Raise InputError for a key given twice in one of the YAML files: YAML itself would drop the first unseen."""
-    for path in paths:
-        _walk(_read(path, partial(yaml.compose, Loader=yaml.SafeLoader)), path)
-
-
-def _walk(node, path) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            where = f"{Path(path).name}: line {key.start_mark.line + 1}"
-            if not isinstance(key, yaml.ScalarNode):
-                kind = "list" if isinstance(key, yaml.SequenceNode) else "mapping"
-                raise InputError(f"{where}: a {kind} is not allowed as a key; allowed: text")
-            if key.value in seen:
-                raise InputError(f"{where}: {key.value} is given twice; allowed: each key once")
-            seen.add(key.value)
-            _walk(value, path)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _walk(value, path)
-
-
-def _check_ops(config: dict) -> None:
-    """Raise InputError for an unknown name, a wrong parameter or an impossible size."""
-    for baseline in config["baselines"]:
-        require_known("config: baselines", baseline, config["modes"])
-    for dtype in config["dtypes"]:
-        require_known("config: dtypes", dtype, DTYPES)
-    for op, entry in config["ops"].items():
-        for dtype in entry.get("dtypes", []):
-            require_known(f"config: ops.{op}.dtypes", dtype, DTYPES)
-        for mode in entry.get("modes", []):
-            require_known(f"config: ops.{op}.modes", mode, config["modes"])
-            library = config["modes"][mode].get("library")
-            if library:
-                require_known(f"config: ops.{op}.modes: {mode}: library", library, _libraries(op, entry))
-        sizes = [str(size) for size in entry["sizes"]]
-        if len(set(sizes)) < len(sizes):
-            raise InputError(f"config: ops.{op}.sizes: {', '.join(sizes)} is not allowed; allowed: each size once")
-    for mode, entry in config["modes"].items():
-        _check_passed(mode, entry)
-        if "library" in entry:
-            known = dict.fromkeys(name for op, of in config["ops"].items() for name in _libraries(op, of))
-            require_known(f"config: modes.{mode}.library", entry["library"], known)
-        if "diagnoses" in entry:
-            require_known(
-                f"config: modes.{mode}.diagnoses", entry["diagnoses"], [m for m in config["modes"] if m != mode]
-            )
-    workloads_of = {op: workload_of(op, entry) for op, entry in config["ops"].items()}
-    for mode, entry in config["modes"].items():
-        for op, sizes in entry.get("series", {}).items():
-            require_known(f"config: modes.{mode}.series", op, config["ops"])
-            for size in sizes:
-                _check_size(f"config: modes.{mode}.series.{op}", workloads_of[op], str(size), 1)
-    for cell in cells_of(config):
-        workload = workloads_of[cell.op]
-        known = [name for name in DTYPES if (name == "float8") == workload.float8]
-        require_known(f"config: ops.{cell.op}: dtypes", cell.dtype, known)
-        _check_size(f"config: ops.{cell.op}.sizes", workload, cell.size, DTYPES[cell.dtype].itemsize)
-
-
-def _check_baselines(config: dict) -> None:
-    """Raise InputError for a baseline that not all can be compared with, and an A/A arm that is another mode."""
-    modes = config["modes"].items()
-    whole = [mode for mode, entry in modes if mode != CONTROL and not {"diagnoses", "only"} & set(entry)]
-    for place, baseline in enumerate(config["baselines"]):
-        entry = config["modes"][baseline]
-        if baseline == CONTROL:
-            raise InputError(
-                f"config: baselines: {CONTROL} is not allowed, as it is {TWIN} again; allowed: {', '.join(whole)}"
-            )
-        if "diagnoses" in entry or (place == 0 and "only" in entry):
-            raise InputError(
-                f"config: baselines: {baseline} is not allowed, as it "
-                f"{'diagnoses another mode' if 'diagnoses' in entry else 'is only for some cells'}; "
-                f"allowed: {', '.join(whole)}"
-            )
-    control, twin = (
-        {key: value for key, value in config["modes"].get(mode, {}).items() if key not in PLAN_KEYS}
-        for mode in (CONTROL, TWIN)
-    )
-    if control and control != twin:
-        raise InputError(f"config: modes.{CONTROL}: {control} is not allowed; allowed: what {TWIN} is, {twin}")
-    if control and TWIN not in config["baselines"]:
-        raise InputError(
-            f"config: modes.{CONTROL} is not allowed without {TWIN}, which alone it is compared with; "
-            f"allowed: {TWIN} among the baselines"
-        )
-
-
-def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None:
-    with _said_of(what, type(workload).__module__):
-        workload.check_size(size, itemsize)
-
-
-def _check_passed(mode: str, entry: dict) -> None:
-    """Raise InputError where a mode has a key that its runner does not know, or lacks one that it needs."""
-    with _said_of(f"config: modes.{mode}", f"{runners.__name__}.{entry['runner']}"):
-        runner = modes.runner_of(entry)
-    for key in entry:
-        if key not in ("runner", *runner.options, *MEASURE_KEYS):
-            allowed = ", ".join([*runner.options, *MEASURE_KEYS])
-            raise InputError(
-                f"config: modes.{mode}: {key} is not known to the runner {entry['runner']}; allowed: {allowed}"
-            )
-    if "backend" in entry:
-        known = [*BACKENDS, *(found.name for found in entry_points(group="torch_dynamo_backends"))]
-        require_known(f"config: modes.{mode}.backend", entry["backend"], known)
-    for key in runner.needed:
-        if key not in entry:
-            raise InputError(f"config: modes.{mode}: {key} is missing; allowed: the name of a {key}")
-
-
-def _check_only(config: dict) -> None:
-    """Raise InputError where a mode is only for cells that there are none of; a preset may well have others."""
-    for mode, entry in config["modes"].items():
-        for op, sizes in entry.get("only", {}).items():
-            require_known(f"config: modes.{mode}.only", op, config["ops"])
-            of_op = config["ops"][op].get("modes", [mode])
-            if mode not in of_op:
-                raise InputError(
-                    f"config: modes.{mode}.only: {op} has modes of its own without {mode}; "
-                    f"allowed: ops whose modes have it, or {op} with it in ops.{op}.modes"
-                )
-            for size in sizes:
-                require_known(f"config: modes.{mode}.only.{op}", str(size), list(map(str, config["ops"][op]["sizes"])))
-
-
-def _check_targets(config: dict) -> None:
-    """Raise InputError where the targets name what there is not."""
-    targets = config.get("targets")
-    if not targets:
-        return
-    require_known("config: targets.mode", targets["mode"], config["modes"])
-    for kind, others in (("ratios", [LIMIT, *config["modes"]]), ("calls", config["modes"])):
-        for target in targets.get(kind, []):
-            for op in target["ops"]:
-                require_known(f"config: targets.{kind}.ops", op, config["ops"])
-                for size in target.get("sizes", []):
-                    known = list(map(str, config["ops"][op]["sizes"]))
-                    require_known(f"config: targets.{kind}.sizes of {op}", str(size), known)
-            for of in target["of"]:
-                require_known(f"config: targets.{kind}.of", of, others)
-
-
-def _only_there(mode: str, entry: dict, ops: dict) -> dict:
-    """Return a mode's entry that is only for cells that have it: a preset may have left some out, or all."""
+def _trim_only(mode: str, entry: dict, ops: dict) -> dict:
+    """Return a mode's entry that is only for cells that there are: a preset may have left some out, or all."""
     if "only" not in entry:
         return entry
     have = [op for op in entry["only"] if op in ops and mode in ops[op].get("modes", [mode])]
@@ -548,114 +223,25 @@ def _only_there(mode: str, entry: dict, ops: dict) -> dict:
     return {**entry, "only": {op: sizes for op, sizes in only.items() if sizes}}
 
 
-def _check_recorded(key: str, names: list[str]) -> None:
-    there = sorted(path.name for path in RECORDED.glob("*") if path.is_dir())
-    for name in names:
-        require_known(f"config: {key}", name, there)
-        for source in ("samples.parquet", "jobs.parquet", "study.yaml", "environment.json"):
-            if not (RECORDED / name / source).is_file():
-                raise InputError(f"config: {key}: {name} has no {source}; restore results/recorded/{name}/{source}")
+def _is_inductor(mode: dict) -> bool:
+    return mode["runner"] == "compile" and mode.get("backend", "inductor") == "inductor"
 
 
-@contextmanager
-def _said_of(what: str, module: str) -> Iterator[None]:
-    """Raise InputError, which begins with `what`, for what is refused, and for whatever fails in a user's own file."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{what}: {error}") from None
-    except Exception as error:
-        file = f"workflow/{module.replace('.', '/')}.py"
-        frames = traceback.extract_tb(error.__traceback__)
-        frame = next((frame for frame in reversed(frames) if frame.filename.endswith(file)), frames[-1])
-        said = f"{type(error).__name__}: {error}".removesuffix(": ")
-        if not isinstance(error, SyntaxError):  # Which says its own place.
-            said += f" in {frame.name} ({Path(frame.filename).name}:{frame.lineno})"
-        raise InputError(f"{what}: {file}: {said}; allowed: what the files beside it have") from error
+def _select_run(mode: dict, op: str) -> dict:
+    """Return what of a mode's entry the measurement of an op depends on; of a series only that of the op."""
+    run = {key: value for key, value in mode.items() if key not in (*PROCESS_KEYS, *PLAN_KEYS, "series")}
+    series = mode.get("series", {}).get(op)
+    return {**run, "series": [str(size) for size in series]} if series else run
 
 
-def require_known(what: str, name, known) -> None:
-    """Raise InputError, which begins with `what`, unless `name` is one of `known`."""
-    if name not in known:
-        allowed = ", ".join(str(k) for k in known)
-        raise InputError(f"{what}: {name} is not known{nearest(name, known)}; allowed: {allowed or 'none'}")
-
-
-def _workload_name(op: str, entry: dict) -> str:
-    return entry.get("workload", op)
-
-
-def _libraries(op: str, entry: dict) -> tuple[str, ...]:
-    """Return the libraries that the workload of an op knows."""
-    return _class(op, entry).libraries
-
-
-def _class(op: str, entry: dict) -> type:
-    with _said_of(f"config: ops.{op}", f"{workloads.__name__}.{_workload_name(op, entry)}"):
-        found = plugins.load(workloads, "workload", _workload_name(op, entry))
-    for name in ("shapes", "flops", *(["call"] if not hasattr(found, "module") else [])):
-        if getattr(found, name) is getattr(Workload, name):
-            file = f"workflow/{found.__module__.replace('.', '/')}.py"
-            raise InputError(f"config: ops.{op}: {file} has no {name}; allowed: shapes, flops and call or a module")
-    return found
-
-
-def workload_of(op: str, entry: dict) -> Workload:
-    """Return the workload of an op's entry, with its parameters; raise InputError for a wrong one."""
-    workload = _class(op, entry)
-    with _said_of(f"config: ops.{op}", workload.__module__):
-        return build_workload(workload, {k: v for k, v in entry.items() if k not in ENTRY_KEYS})
-
-
-def _overlay(below: dict, above: dict) -> dict:
-    """Return `below` with the keys of `above` laid over it, mapping by mapping."""
-    result = dict(below)
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = _overlay(result[key], value) if both else value
-    return result
-
-
-def _is_integer(checker, value) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(checker, value) -> bool:
-    return _is_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
-
-
-# To JSON Schema 3.0 is an integer and NaN a number within all bounds; to what reads the numbers neither is.
-_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
-_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
-
-
-@cache
-def _schema(path: Path) -> dict:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def validate(document, schema: Path, what: str) -> None:
-    """Raise InputError, which begins with `what`, for the first thing of `document` that the YAML `schema` refuses."""
-    schemas = Registry(retrieve=lambda name: Resource.from_contents(_schema(schema.parent / name)))
-    errors = list(_Validator(_schema(schema), registry=schemas).iter_errors(document))
-    if errors:
-        # A misspelt key is both unknown and missing: the former says what was meant.
-        worst = min(errors, key=lambda e: (e.validator != "additionalProperties", list(map(str, e.absolute_path))))
-        raise InputError(f"{what}: {_sentence(worst)}")
-
-
-def _sentence(error: jsonschema.ValidationError) -> str:
-    """Return one line for a schema error: the key, its value and what is allowed."""
-    where = ".".join(map(str, error.absolute_path))
-    at = f"{where}: " if where else ""
-    if error.validator == "additionalProperties":
-        known = error.schema["properties"]
-        name = next(key for key in error.instance if key not in known)
-        return f"{at}{name} is not a known key{nearest(name, known)}; allowed: {', '.join(known)}"
-    if error.validator == "required":
-        missing = next(key for key in error.validator_value if key not in error.instance)
-        allowed = error.schema.get("properties", {}).get(missing, {}).get("description", "a value for each key")
-        return f"{at}{missing} is missing; allowed: {allowed}"
-    allowed = error.schema.get("description", f"{error.validator} {error.validator_value}")
-    hint = nearest(error.instance, error.validator_value) if error.validator == "enum" else ""
-    return f"{at}{json.dumps(error.instance, default=str)} is not allowed{hint}; allowed: {allowed}"
+def kind(study):
+    modes = study["modes"]
+    if study["machine"].endswith("-verify"):
+        return "again"
+    if not study.get("study"):
+        return "machine"
+    if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
+        return "protocol"
+    if any("library" in entry for entry in modes.values()):
+        return "kernels"
+    return "start" if study["study"] == "start" else "topic"

@@ -3,6 +3,7 @@
 import os
 from copy import deepcopy
 from itertools import chain
+from typing import Literal
 
 from kernelbench.harness import compiler
 from kernelbench.harness.runner import OTHER_SUMS, Runner
@@ -17,7 +18,13 @@ TUNING_THREADS = 8
 
 
 class Compile(Runner):
-    options = (*PASSED, "regional", "workers", "skip_guards", "static_inputs", "cache")
+    options = {  # noqa: RUF012
+        "backend": str,
+        "mode": Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
+        **dict.fromkeys(("dynamic", "fullgraph", "regional", "skip_guards", "static_inputs"), bool),
+        "workers": range(1, 65),
+        "cache": Literal["warm", "second-process"],
+    }
     # Those that a compilation imports only when it needs them among them.
     imports = (
         "torch",

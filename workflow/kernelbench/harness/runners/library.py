@@ -14,7 +14,8 @@ WIDEST = {"liger": 65536}
 
 
 class Library(Runner):
-    options = needed = ("library",)
+    options = {"library": str}  # noqa: RUF012
+    needed = ("library",)
     imports = ("torch", "triton.compiler", "torch.nn.attention.flex_attention")
 
     def compiles(self, options):
