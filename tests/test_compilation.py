@@ -4,7 +4,8 @@ import json
 
 import pandas as pd
 
-from kernelbench.analysis.compilation import KEY, about
+from kernelbench.analysis.compilation import summarize
+from kernelbench.study.cells import ARM
 from kernelbench.study.config import RECORDED
 
 
@@ -21,13 +22,13 @@ def test_what_jobs_say_of_their_compilation():
         for repeat, seconds, profile in ((0, 1.0, text), (1, 3.0, None))
     ]
     jobs = [job | {"profile.checked": True} for job in jobs]
-    rows = [tuple(row[name] for name in KEY)]
-    (found,) = about(pd.DataFrame(jobs), rows, "eager")
+    rows = [tuple(row[name] for name in ARM)]
+    (found,) = summarize(pd.DataFrame(jobs), rows, "eager")
     unsure = [job | {"profile.checked": False} for job in jobs]
-    assert "launched" not in about(pd.DataFrame(unsure), rows, "eager")[0]
+    assert "launched" not in summarize(pd.DataFrame(unsure), rows, "eager")[0]
     assert not {"launches", "busy"} & set(found), "older records do not say"
     counted = [job | {"profile.launches": 2.0, "compile.workers": 8.0} for job in jobs]
-    (counted,) = about(pd.DataFrame(counted), rows, "eager")
+    (counted,) = summarize(pd.DataFrame(counted), rows, "eager")
     assert (counted["launches"], counted["busy"], counted["workers"]) == (2.0, 2.0, 8)
     assert (found["graphs"], found["kernels"], found["launched"]) == (1, 1, 3.0)
     assert (found["hits"], found["misses"], found["seconds"]) == (0, 1, {"dynamo": 2.0})
@@ -41,15 +42,15 @@ def test_what_a_mode_spares_is_counted_against_the_baseline_of_its_cell():
         row | {"size": size, "mode": mode, "profile.kernels": json.dumps([{"name": "k", "count": count, "time": 1.0}])}
         for size, mode, count in launched
     ]
-    found = about(pd.DataFrame(jobs), [("a", "float32", size, mode) for size, mode, _ in launched], "eager")
+    found = summarize(pd.DataFrame(jobs), [("a", "float32", size, mode) for size, mode, _ in launched], "eager")
     assert [row.get("spared") for row in found] == [0, 5, None]
 
 
 def test_what_is_answered_of_graphs_and_their_breaks_is_so_in_every_recorded_compilation():
     """Two answers say it in words: one graph with fullgraph=True, and no break in any program."""
     tables = [pd.read_parquet(path) for path in RECORDED.glob("*/jobs.parquet")]
-    rows = [[*table[KEY].drop_duplicates().itertuples(index=False, name=None)] for table in tables]
-    found = [row for table, own in zip(tables, rows, strict=True) for row in about(table, own, "eager")]
+    rows = [[*table[ARM].drop_duplicates().itertuples(index=False, name=None)] for table in tables]
+    found = [row for table, own in zip(tables, rows, strict=True) for row in summarize(table, own, "eager")]
     compiled = [row for row in found if "graph_breaks" in row]
     assert {row["graph_breaks"] for row in compiled} == {0}
     assert {row["graphs"] for row in compiled if row["mode"] == "compile-fullgraph"} == {1}

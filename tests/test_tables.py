@@ -12,6 +12,7 @@ import pytest
 import yaml
 from records import row, small_study, tables, write_records
 
+from kernelbench.analysis.job_report import list_packages
 from kernelbench.analysis.summary import write_csv
 from kernelbench.errors import InputError
 from kernelbench.harness import provenance, record
@@ -31,7 +32,6 @@ from kernelbench.notes import (
 )
 from kernelbench.records import promote, restore
 from kernelbench.records.collect import FLAGS, SAME, collect
-from kernelbench.records.job_table import packages
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.study.config import RECORDED
 from kernelbench.study.metrics import FLOOR_FACTOR
@@ -618,5 +618,5 @@ def test_a_mean_says_which_sizes_it_lacks_of_a_mode_or_a_baseline_that_has_only_
 
 def test_packages_are_told_with_their_versions():
     rows = pd.DataFrame({"mode": ["eager", "onnx", "jax"], "library.onnxruntime": [None, "1.2", None], "x": [1, 2, 3]})
-    assert packages(rows.assign(**{"library.jax": [None, None, "0.3"]})) == {"onnxruntime": "1.2", "jax": "0.3"}
-    assert packages(rows[["mode"]]) == {}
+    assert list_packages(rows.assign(**{"library.jax": [None, None, "0.3"]})) == {"onnxruntime": "1.2", "jax": "0.3"}
+    assert list_packages(rows[["mode"]]) == {}

@@ -3,7 +3,7 @@
 import pytest
 from records import kernel_study, tables, write_records
 
-from kernelbench.analysis.targets import met
+from kernelbench.analysis.targets import meets
 from kernelbench.notes import Raised
 from kernelbench.study.study import Study
 
@@ -53,8 +53,8 @@ def test_a_mean_is_that_of_the_pairs(judged):
 def test_the_cost_of_a_call_is_a_difference_in_microseconds_and_less_is_better(judged):
     row = judged["eager calls"]
     assert [row["low"], row["reached"], row["high"]] == pytest.approx([3, 3, 3])
-    assert (row["worst"], row["must"], row["aim"], met(row)) == ("512", 5, 2.5, "must")
-    assert [met({**row, "reached": reached}) for reached in (2.4, 5.1)] == ["aim", "missed"]
+    assert (row["worst"], row["must"], row["aim"], meets(row)) == ("512", 5, 2.5, "must")
+    assert [meets({**row, "reached": reached}) for reached in (2.4, 5.1)] == ["aim", "missed"]
 
 
 def test_a_row_that_did_not_run_reaches_nothing(monkeypatch, tmp_path):
@@ -67,7 +67,7 @@ def test_a_row_that_did_not_run_reaches_nothing(monkeypatch, tmp_path):
     write_records(study, tmp_path, change)
     found = {row["of"]: row for row in tables(study, tmp_path)[2]["targets"]}
     assert [found[of]["reached"] for of in ("eager", "liger", "compile")] == [None, None, None]
-    assert (found["eager"]["worst"], met(found["eager"])) == ("512", "missed")
+    assert (found["eager"]["worst"], meets(found["eager"])) == ("512", "missed")
     assert found["limit"]["reached"] > 0, "of 1024 alone"
 
 

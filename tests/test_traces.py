@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from kernelbench.analysis.load_traces import traces
+from kernelbench.analysis.load_traces import summarize
 
 
 def jobs(*ends: float) -> pd.DataFrame:
@@ -21,7 +21,7 @@ def jobs(*ends: float) -> pd.DataFrame:
 
 
 def test_the_end_is_compared_with_the_beginning_over_the_repeats():
-    (found,) = traces(jobs(110.0, 121.0, 110.0))
+    (found,) = summarize(jobs(110.0, 121.0, 110.0))
     assert (found["mode"], found["seconds"], len(found["points"])) == ("long", 5.0, 50)
     assert found["slowdown"]["n"] == 3
     assert found["slowdown"]["estimate"] == pytest.approx((1.1 * 1.21 * 1.1) ** (1 / 3), rel=1e-5)
@@ -30,6 +30,6 @@ def test_the_end_is_compared_with_the_beginning_over_the_repeats():
 
 
 def test_one_repeat_has_no_interval_and_a_study_without_traces_none():
-    (found,) = traces(jobs(110.0))
+    (found,) = summarize(jobs(110.0))
     assert found["slowdown"]["low"] is None and json.dumps(found, allow_nan=False)
-    assert traces(jobs(110.0).drop(columns="trace")) == []
+    assert summarize(jobs(110.0).drop(columns="trace")) == []

@@ -16,8 +16,8 @@ from recorded import rebuilt
 from records import CONFIG, TIMES, tables, write_records
 from scale import template
 
+from kernelbench.analysis.measurements import Measurements
 from kernelbench.analysis.studies import Studies
-from kernelbench.analysis.summary import Data
 from kernelbench.claims import remeasure, rules
 from kernelbench.claims.comparison import findings
 from kernelbench.errors import InputError
@@ -250,7 +250,7 @@ def measured(monkeypatch, tmp_path):
 
         write_records(study, tmp_path / name, change)
         document = tables(study, tmp_path / name)[2]
-        return Data(tmp_path / name), document
+        return Measurements(tmp_path / name), document
 
     return measure
 
@@ -295,7 +295,7 @@ def test_what_failed_or_is_missing_in_either_study_is_not_compared(measured):
     assert "triton" in set(found[found["size"] == "128"]["mode"])
 
 
-def floor(study: Data, microseconds: float) -> None:
+def floor(study: Measurements, microseconds: float) -> None:
     """Let each device time of a study hold so much more, which is what an empty pair of events takes in each job."""
     study.jobs[FLOOR] = microseconds
     for key, values in study.logs.items():

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from kernelbench.analysis.summary import Data
+from kernelbench.analysis.measurements import Measurements
 from kernelbench.claims import rules
 from kernelbench.claims.comparison import findings
 from kernelbench.errors import run
@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     documents = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.documents]
-    result = findings(*map(Data, arguments.data), documents, rules.load(arguments.claims))
+    result = findings(*map(Measurements, arguments.data), documents, rules.load(arguments.claims))
     arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from kernelbench.analysis.summary import Data, summarize, write_csv
+from kernelbench.analysis.measurements import Measurements
+from kernelbench.analysis.summary import summarize, write_csv
 from kernelbench.claims import rules
 from kernelbench.claims.remeasure import (
     choose,
@@ -52,7 +53,7 @@ def main() -> None:
     console.print(preview(name, part, wanted, arguments.gpus), soft_wrap=True)
     results = Path("results", f"{label}-verify")
     nested_run.measure(part.config, results, "summary.csv", arguments.gpus, "verify")
-    figures = compare(Data(recorded), Data(results))
+    figures = compare(Measurements(recorded), Measurements(results))
     write_csv(figures, results / "verify.csv")
     again = json.loads((results / "summary.json").read_text(encoding="utf-8"))
     own = rules.local(document)  # A claim about the default study is one about a CPU's as well.

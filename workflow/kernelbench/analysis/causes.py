@@ -24,10 +24,12 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
+from kernelbench.analysis.measurements import Measurements
+from kernelbench.analysis.speedups import DECIDED, KEY
 from kernelbench.records.job_table import slowed
-from kernelbench.study.metrics import CLOCKS, UNEXPLAINED
+from kernelbench.study.cells import ARM
+from kernelbench.study.metrics import ALL, CLOCKS, UNEXPLAINED
 
-DECIDED = ("faster", "slower")
 # A part explains a difference that has its sign where it is at least this share of it.
 EXPLAINS = 0.5
 # With codes drawn anew in each repeat, some are always faster than others: so seldom is that called theirs.
@@ -46,19 +48,39 @@ class Cause:
     evidence: str
 
 
+def explain(data: Measurements, table: pd.DataFrame) -> list[dict]:
+    """Fill the column `cause` of the table of speedups; return what says so: the row's names, cause and evidence."""
+    found, finder = [], Causes(data, table)
+    for row in table[table["size"] != ALL].itertuples():
+        cause = finder.find((row.op, row.dtype, row.size), row.mode, row.baseline, row.metric)
+        if cause:
+            table.loc[row.Index, "cause"] = cause.cause
+            found.append({name: getattr(row, name) for name in KEY} | vars(cause))
+    # A mean over sizes differs for the causes of the sizes that differ in the same way, the most frequent one first.
+    means = ["op", "dtype", "mode", "baseline", "metric", "verdict"]
+    by_mean = table[table.cause != ""].groupby(means).cause.agg(_join)
+    decided = table[(table["size"] == ALL) & table.verdict.isin(DECIDED)] if found else table[:0]
+    for row in decided.itertuples():
+        table.loc[row.Index, "cause"] = by_mean.get(tuple(getattr(row, name) for name in means), UNEXPLAINED)
+    return found
+
+
+def _join(causes: pd.Series) -> str:
+    counts = Counter(causes)
+    return " and ".join(sorted(counts, key=lambda cause: (-counts[cause], cause)))
+
+
 class Causes:
-    """Finds causes in the measurements of a study (summarize.Data) and its table of speedups with verdicts."""
+    """Finds causes in the measurements of a study and its table of speedups with verdicts."""
 
-    def __init__(self, data, table: pd.DataFrame):
+    def __init__(self, data: Measurements, table: pd.DataFrame):
         self.data = data
-        key = ["op", "dtype", "size", "mode", "baseline", "metric"]
-        self.verdicts = table.set_index(key).verdict.to_dict()
-        arm = ["op", "dtype", "size", "mode"]
-        self.arms = {row: jobs for row, jobs in data.jobs.groupby(arm)}
-        profiled = data.jobs.reindex(columns=[*arm, "profile.checked", "profile.kernels"])
-        self.kernels = profiled[profiled["profile.checked"].eq(True)].groupby(arm)["profile.kernels"].first().to_dict()
+        self.verdicts = table.set_index(KEY).verdict.to_dict()
+        self.jobs = dict(list(data.by_arm))
+        profiled = data.jobs.reindex(columns=[*ARM, "profile.checked", "profile.kernels"])
+        self.kernels = profiled[profiled["profile.checked"].eq(True)].groupby(ARM)["profile.kernels"].first().to_dict()
 
-    def of(self, cell: tuple, mode: str, baseline: str, metric: str) -> Cause | None:
+    def find(self, cell: tuple, mode: str, baseline: str, metric: str) -> Cause | None:
         """Return the cause of a difference at cell (op, dtype, size), None where there is none to explain."""
         if "host" not in self.data.metrics or self.verdicts[*cell, mode, baseline, metric] not in DECIDED:
             return None
@@ -192,11 +214,11 @@ class Causes:
 
     def _pools(self, arm: tuple) -> float:
         """Return the MiB that the CUDA graphs of an arm keep."""
-        return float(self.arms[arm]["memory.graph_pools"].median()) / 2**20
+        return float(self.jobs[arm]["memory.graph_pools"].median()) / 2**20
 
     def _tuned_apart(self, arm: tuple, metric: str) -> bool:
         """Say whether repeats of an arm with other generated code have other times: beyond δ, and by an F test."""
-        codes = self.arms[arm].set_index("repeat").generated_code
+        codes = self.jobs[arm].set_index("repeat").generated_code
         times = self.data.values(arm, metric)
         groups = [own.to_numpy() for _, own in times.groupby(codes.reindex(times.index)) if len(own) > 1]
         if len(groups) < 2 or np.ptp([own.mean() for own in groups]) <= np.log1p(self.data.delta(metric)):

@@ -7,7 +7,8 @@ import json
 
 import pandas as pd
 
-KEY = ["op", "dtype", "size", "mode"]
+from kernelbench.study.cells import ARM
+
 COUNTS = ("graphs", "graph_breaks", "recompiles", "nodes", "kernels", "workers", "tuning_threads")
 # Torch's names of the phases of a compilation, from the outer to the inner ones; each contains the next.
 PHASES = {
@@ -20,7 +21,7 @@ PHASES = {
 CACHES = {"compile.inductor": "fxgraph_cache", "compile.autograd": "autograd_cache"}
 
 
-def about(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict]:
+def summarize(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict]:
     """Return for each of the rows (op, dtype, size, mode) that ran these and what its jobs say of the following.
 
     The COUNTS; hits, misses: of the compile caches; skips: how often a CUDA graph was to be recorded and was not,
@@ -30,7 +31,7 @@ def about(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict]:
     series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other;
     series_recompiles: the recompiles after the last of them.
     """
-    ran = dict(list(jobs[jobs.status == "ok"].sort_values("repeat", kind="stable").groupby(KEY)))
+    ran = dict(list(jobs[jobs.status == "ok"].sort_values("repeat", kind="stable").groupby(ARM)))
     found = {
         tuple(row): said
         for row in rows
@@ -41,7 +42,7 @@ def about(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict]:
         launched = found.get((*cell, baseline), {}).get("launched")
         if launched is not None and "launched" in said:
             said["spared"] = launched - said["launched"]
-    return [{**dict(zip(KEY, row, strict=True)), **said} for row, said in found.items()]
+    return [{**dict(zip(ARM, row, strict=True)), **said} for row, said in found.items()]
 
 
 def _texts(jobs: pd.DataFrame, column: str) -> list:

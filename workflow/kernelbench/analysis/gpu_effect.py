@@ -1,4 +1,4 @@
-"""GPUs: whether it matters on which GPU a repeat ran, and how far apart speedups are on different GPUs."""
+"""The effect of the GPU: whether it matters on which GPU a repeat ran, and how far apart speedups are on two GPUs."""
 
 from collections import defaultdict
 
@@ -6,35 +6,38 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
+from kernelbench.analysis.measurements import Measurements
+from kernelbench.analysis.speedups import round_digits
+from kernelbench.study.cells import ARM
 from kernelbench.study.metrics import ALL
 
 UUID = "environment.gpu.uuid"
 
 
-def about(data, table: pd.DataFrame) -> dict[str, dict]:
-    """Return by metric what the GPUs make of the speedups over the first baseline, those of `table`, of cells alone.
+def compare(data: Measurements, table: pd.DataFrame) -> dict[str, dict]:
+    """Return by metric how the speedups of cells over the first baseline differ between GPUs; table: speedups.
 
-    data: a summarize.Data. of, apart: for how many there are two GPUs with two repeats each at least, and for how many
-    of those the means of the GPUs differ, by an analysis of variance (one way) with p < 0.05; median, p95: of how far
-    apart the least and the greatest of these means are, as a share, over the cells.
+    of, apart: how many speedups have two GPUs with two repeats each at least, and of how many of these the means of the
+    GPUs differ, by an analysis of variance (one way) with p < 0.05; median, p95: how far apart the least and the
+    greatest of these means are, as a share, over the cells.
     """
     if UUID not in data.jobs:
         return {}
-    gpus = {row: own.set_index("repeat")[UUID] for row, own in data.jobs.groupby(["op", "dtype", "size", "mode"])}
-    table = table[(table.baseline == data.study["baselines"][0]) & (table["size"] != ALL) & (table.n > 1)]
-    table = table[~table.metric.isin(["first_call", "peak_memory"])]
+    gpus = data.jobs.set_index([*ARM, "repeat"])[UUID].unstack("repeat")
+    rows = table[(table.baseline == data.study["baselines"][0]) & (table["size"] != ALL) & (table.n > 1)]
+    rows = rows[~rows.metric.isin(["first_call", "peak_memory"])]
     found = {}
-    for metric, rows in table.groupby("metric", sort=False):
-        pairs = {}
-        for row in rows.itertuples():
-            own = data.pairs_of((row.op, row.dtype, row.size, row.mode), row.baseline, metric)
-            pairs[row.Index] = own.set_axis(gpus[row.op, row.dtype, row.size, row.mode].reindex(own.index))
-        if any(own.index.nunique() > 1 for own in pairs.values()):
-            found[metric] = {**_apart(pairs.values()), **_spread(pairs.values())}
+    for metric, own in rows.groupby("metric", sort=False):
+        pairs = [
+            pairs.set_axis(gpus.loc[tuple(arm)].reindex(pairs.index))
+            for *arm, pairs in own[[*ARM, "pairs"]].itertuples(index=False)
+        ]
+        if any(each.index.nunique() > 1 for each in pairs):
+            found[metric] = {**_count_apart(pairs), **_describe_ranges(pairs)}
     return found
 
 
-def _apart(pairs) -> dict:
+def _count_apart(pairs: list[pd.Series]) -> dict:
     alike = defaultdict(list)  # What ran on the same GPUs is tested in one go.
     for own in pairs:
         if np.ptp(own) > 0:
@@ -48,13 +51,9 @@ def _apart(pairs) -> dict:
     return {"of": of, "apart": apart}
 
 
-def _spread(pairs) -> dict:
-    ranges = []
-    for own in pairs:
-        gpus = own.groupby(level=0)
-        means = gpus.mean()[gpus.size() > 1]
-        if len(means) > 1:
-            ranges.append(np.expm1(np.ptp(means)))
+def _describe_ranges(pairs: list[pd.Series]) -> dict:
+    means = [own.groupby(level=0).mean()[own.groupby(level=0).size() > 1] for own in pairs]
+    ranges = [np.expm1(np.ptp(own)) for own in means if len(own) > 1]
     if not ranges:
         return {"median": None, "p95": None}
-    return {"median": float(f"{np.median(ranges):.6g}"), "p95": float(f"{np.quantile(ranges, 0.95):.6g}")}
+    return {"median": round_digits(np.median(ranges)), "p95": round_digits(np.quantile(ranges, 0.95))}

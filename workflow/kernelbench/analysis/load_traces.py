@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
-from kernelbench.records.job_table import CELL
+from kernelbench.analysis.speedups import round_digits
+from kernelbench.study.cells import ARM
 
-KEY = [*CELL, "mode"]
 # The beginning and the end of a trace, in s, of which the medians are compared.
 BEGINNING, END = 0.25, 1.0
 STATE = ("sm_clock", "power", "temperature")
 
 
-def traces(jobs: pd.DataFrame) -> list[dict]:
+def summarize(jobs: pd.DataFrame) -> list[dict]:
     """Return for each (cell, mode) that was traced {op, dtype, size, mode, seconds, slowdown, begins, ends, points}.
 
     slowdown: time of a call at the end over that at the beginning, with its interval over the repeats; begins, ends:
@@ -25,13 +25,13 @@ def traces(jobs: pd.DataFrame) -> list[dict]:
     if "trace" not in jobs:
         return []
     found = []
-    for key, own in jobs.dropna(subset=["trace"]).groupby(KEY):
+    for key, own in jobs.dropna(subset=["trace"]).groupby(ARM):
         series = [pd.DataFrame(json.loads(text)) for text in own.sort_values("repeat").trace]
         begins = pd.DataFrame([of[of["at"] <= max(BEGINNING, of["at"].min())].median() for of in series])
         ends = pd.DataFrame([of[of["at"] >= of["at"].max() - END].median() for of in series])
         found.append(
             {
-                **dict(zip(KEY, key, strict=True)),
+                **dict(zip(ARM, key, strict=True)),
                 "seconds": _digits(series[0]["at"].max()),
                 "slowdown": {k: _digits(v) for k, v in asdict(_slowdown(begins, ends)).items()},
                 "begins": _state(begins),
@@ -51,5 +51,4 @@ def _state(medians: pd.DataFrame) -> dict:
 
 
 def _digits(value: float) -> float | None:
-    """Return a number with six digits, None where there is none: JSON knows no NaN."""
-    return None if pd.isna(value) else float(f"{value:.6g}")
+    return None if pd.isna(value) else round_digits(value)  # JSON knows no NaN.

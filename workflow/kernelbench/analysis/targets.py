@@ -6,59 +6,47 @@ least; `calls` the host time of a call over that of another mode, in µs, at mos
 for. With `mean: true` the geometric mean over the sizes counts, else each size by itself, and so the worst of them.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
+from kernelbench.analysis.measurements import Measurements
+from kernelbench.analysis.rates import find_rates
+from kernelbench.study.config import LIMIT
 
-# What stands for the values of a row that should have run and did not.
+# What stands for the values of an arm that should have run and did not.
 NOTHING = pd.Series(dtype=float)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What a mode reaches of one target for one (op, dtype).
+def judge(data: Measurements, ceilings: dict) -> Iterator[dict]:
+    """Yield what a mode reaches of each target for each (op, dtype) that has a size of it.
 
     kind: "ratios", or "calls" for µs; of: a mode, or "limit"; must, aim: what is wanted, None where nothing was set;
     sizes: those that were measured; reached, low, high: the mean, or that of the worst size, with its 95 % interval,
     from n repeats; worst: that size, None of a mean. Where a size should have run and did not nothing is reached.
     """
-
-    kind: str
-    op: str
-    dtype: str
-    mode: str
-    of: str
-    must: float | None
-    aim: float | None
-    sizes: list[str]
-    reached: float | None
-    low: float | None
-    high: float | None
-    n: int
-    worst: str | None
-
-
-def judged(study: dict, by_kind: dict[str, Callable[[tuple, str], pd.Series | None]]) -> list[dict]:
-    """Return each target of a study's mapping for each (op, dtype) that has a size of it, as the mapping of a Judged.
-
-    by_kind: what returns by repeat how a row (op, dtype, size, mode) stands to a mode or the limit: of "ratios" their
-    logs, of "calls" the differences in µs; None where there is nothing to stand to, NOTHING where the row did not run.
-    """
-    targets = study.get("targets", {})
-    return [
-        asdict(found)
-        for kind, values in by_kind.items()
-        for target in targets.get(kind, [])
-        for found in _of(study, target, kind, targets["mode"], values)
-    ]
+    targets = data.study.get("targets", {})
+    for kind, judge_sizes in (("ratios", _judge_ratio), ("calls", _judge_call)):
+        for target in targets.get(kind, []):
+            for op, dtype, of in _expand(data.study, target):
+                sizes = map(str, target.get("sizes", data.study["ops"][op]["sizes"]))
+                arms = {size: (op, dtype, size, targets["mode"]) for size in sizes}
+                found = {size: _compare(data, ceilings, kind, arm, of) for size, arm in arms.items()}
+                found = {size: values for size, values in found.items() if values is not None}
+                lost = [size for size, values in found.items() if values is NOTHING]
+                if found:
+                    reached = (None, None, None, 0, lost[0]) if lost else judge_sizes(target, found)
+                    yield {
+                        **{"kind": kind, "op": op, "dtype": dtype, "mode": targets["mode"], "of": of},
+                        **{"must": target.get("must"), "aim": target.get("aim"), "sizes": list(found)},
+                        **dict(zip(("reached", "low", "high", "n", "worst"), reached, strict=True)),
+                    }
 
 
-def met(row: dict) -> str:
-    """Return which goal the mapping of a Judged reaches: "aim", "must", or neither ("missed")."""
+def meets(row: dict) -> str:
+    """Return which goal a row of `judge` reaches: "aim", "must", or neither ("missed")."""
     for name in ("aim", "must"):
         goal, reached = row[name], row["reached"]
         if None not in (goal, reached) and (reached <= goal if row["kind"] == "calls" else reached >= goal):
@@ -66,31 +54,49 @@ def met(row: dict) -> str:
     return "missed"
 
 
-def _of(study: dict, target: dict, kind: str, mode: str, values: Callable) -> Iterator[Judged]:
+def _expand(study: dict, target: dict) -> Iterator[tuple[str, str, str]]:
+    """Yield each (op, dtype, what it is compared with) of a target."""
     for op in target["ops"]:
-        entry = study["ops"][op]
-        for dtype in entry.get("dtypes", study["dtypes"]):
-            for of in target["of"]:
-                rows = {str(size): (op, dtype, str(size), mode) for size in target.get("sizes", entry["sizes"])}
-                found = {size: series for size, row in rows.items() if (series := values(row, of)) is not None}
-                lost = [size for size, series in found.items() if series is NOTHING]
-                if found:
-                    judge = _excess if kind == "calls" else _ratio
-                    reached = (list(found), None, None, None, 0, lost[0]) if lost else judge(target, found)
-                    yield Judged(kind, op, dtype, mode, of, target.get("must"), target.get("aim"), *reached)
+        for dtype in study["ops"][op].get("dtypes", study["dtypes"]):
+            yield from ((op, dtype, of) for of in target["of"])
 
 
-def _ratio(target: dict, logs: dict[str, pd.Series]) -> tuple:
-    """Return (sizes, ratio, low, high, n, worst size) of the log ratios by size."""
+def _compare(data: Measurements, ceilings: dict, kind: str, arm: tuple, of: str) -> pd.Series | None:
+    """Return by repeat how an arm stands to another mode or the limit: the log of a ratio, or a difference in µs.
+
+    None where there is nothing to compare, NOTHING where the arm should have run and did not.
+    """
+    metric = data.device_metric if kind == "ratios" else "host"
+    own = _run(data, arm, metric)
+    if of == LIMIT:
+        return own if own is None or own is NOTHING else find_rates(data, arm, own, ceilings).get("roofline")
+    other = _run(data, (*arm[:3], of), metric)
+    if own is None or other is None or (other is NOTHING and own is not NOTHING):
+        return None
+    if own is NOTHING:
+        return None if kind == "calls" and other is NOTHING else NOTHING
+    return data.pairs(arm, of, metric) if kind == "ratios" else (np.exp(own) - np.exp(other)).dropna()
+
+
+def _run(data: Measurements, arm: tuple, metric: str) -> pd.Series | None:
+    """Return an arm's values: NOTHING of one that failed, None of one that cannot run or is not in the study."""
+    if arm not in data.status or data.status_of(arm, metric)[0] == "unsupported":
+        return None
+    values = data.values(arm, metric)
+    return NOTHING if values is None else values
+
+
+def _judge_ratio(target: dict, logs: dict[str, pd.Series]) -> tuple:
+    """Return (ratio, low, high, n, worst size) of the log ratios by size."""
     if target.get("mean"):
         whole = intervals.interval(pd.concat(list(logs.values()), axis=1).dropna().mean(axis=1).to_numpy())
-        return list(logs), whole.estimate, whole.low, whole.high, whole.n, None
+        return whole.estimate, whole.low, whole.high, whole.n, None
     worst = min(logs, key=lambda size: np.mean(logs[size]))
     found = intervals.interval(logs[worst].to_numpy())
-    return list(logs), found.estimate, found.low, found.high, found.n, worst
+    return found.estimate, found.low, found.high, found.n, worst
 
 
-def _excess(target: dict, times: dict[str, pd.Series]) -> tuple:
-    """Return (sizes, µs, low, high, n, worst size) of the differences by size."""
+def _judge_call(target: dict, times: dict[str, pd.Series]) -> tuple:
+    """Return (µs, low, high, n, worst size) of the differences by size."""
     worst = max(times, key=lambda size: np.mean(times[size]))
-    return list(times), *intervals.bounds(times[worst].to_numpy()), len(times[worst]), worst
+    return *intervals.bounds(times[worst].to_numpy()), len(times[worst]), worst

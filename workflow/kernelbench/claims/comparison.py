@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from kernelbench.analysis.summary import Data
+from kernelbench.analysis.measurements import Measurements
 from kernelbench.claims import remeasure
 from kernelbench.claims.rules import OPEN
 from kernelbench.records.job_table import FLOOR, LAUNCH
 from kernelbench.study.metrics import LESS_FLOOR
 
 
-def findings(recorded: Data, again: Data, documents: list[dict], claims: list[dict]) -> dict:
+def findings(recorded: Measurements, again: Measurements, documents: list[dict], claims: list[dict]) -> dict:
     """Return what the second study, of a part of the first, says of it.
 
     documents: both summary.json, the recorded one first; claims: those of claims.yaml.
@@ -22,7 +22,7 @@ def findings(recorded: Data, again: Data, documents: list[dict], claims: list[di
     """
     figures = remeasure.compare(recorded, again)
     baseline = again.study["baselines"][0]
-    cells, known = ({row[:3] for row in data.rows if row[3] != baseline} for data in (again, recorded))
+    cells, known = ({row[:3] for row in data.arms if row[3] != baseline} for data in (again, recorded))
     gpus = [set(data.environment.get("gpu_uuids", [])) for data in (recorded, again)]
     began = [pd.Timestamp(data.environment["first_started"]) for data in (recorded, again)]
     rows = figures[(figures.metric == LESS_FLOOR) & (figures.outcome == remeasure.CONTRADICTED)]
@@ -49,6 +49,6 @@ def _counts(rows: pd.DataFrame) -> dict:
     return {"figures": len(rows), **outcomes, "open": left, "covers": int(rows.covers_zero.sum())}
 
 
-def _medians(column: str, *studies: Data) -> list[float]:
+def _medians(column: str, *studies: Measurements) -> list[float]:
     found = [float(data.jobs[column].median()) for data in studies if column in data.jobs]
     return found if len(found) == len(studies) else []

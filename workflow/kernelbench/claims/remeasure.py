@@ -17,14 +17,13 @@ import yaml
 from rich.table import Table
 
 from kernelbench.analysis import intervals
+from kernelbench.analysis.measurements import Measurements
 from kernelbench.analysis.studies import topic
-from kernelbench.analysis.summary import Data
 from kernelbench.claims.rules import FAILS, OPEN, Outcome, evaluate, is_about_cells, selected, topics
 from kernelbench.errors import InputError
 from kernelbench.numbers import duration
-from kernelbench.records.job_table import CELL
 from kernelbench.study import machine
-from kernelbench.study.cells import cells_of, diagnosed, modes_of
+from kernelbench.study.cells import CELL, cells_of, diagnosed, modes_of
 from kernelbench.study.config import RECORDED
 from kernelbench.study.metrics import ALL, LESS_FLOOR
 from kernelbench.study.study import AGAIN
@@ -175,30 +174,30 @@ def _cut(study: dict, chosen: list[tuple[str, str]], repeats: int) -> dict:
     return {"start": "fresh", **same, **changed}
 
 
-def compare(recorded: Data, again: Data) -> pd.DataFrame:
+def compare(recorded: Measurements, again: Measurements) -> pd.DataFrame:
     """Return a row of COLUMNS for each figure that is there, and ok, in both studies."""
     return pd.DataFrame(_rows(recorded, again), columns=COLUMNS.split())
 
 
-def _rows(recorded: Data, again: Data) -> Iterator[list]:
+def _rows(recorded: Measurements, again: Measurements) -> Iterator[list]:
     metrics = [metric for metric in recorded.metrics if metric in again.metrics]
     if "device" in metrics and all([data.take_floor_off() for data in (recorded, again)]):
         metrics.insert(metrics.index("device") + 1, LESS_FLOOR)
     for metric in metrics:
         delta = recorded.delta(metric)
         for baseline in again.study["baselines"]:
-            for row in again.rows:
+            for row in again.arms:
                 both = [_pairs(data, row, baseline, metric) for data in (recorded, again)]
                 if row[3] != baseline and all(pairs is not None for pairs in both):
                     yield _row(row, baseline, metric, *both, delta)
 
 
-def _pairs(data: Data, row: tuple, baseline: str, metric: str) -> np.ndarray | None:
+def _pairs(data: Measurements, row: tuple, baseline: str, metric: str) -> np.ndarray | None:
     """Return the log speedups by repeat, None where a study does not have both arms ok."""
     for arm in (row, (*row[:3], baseline)):
         if arm not in data.status or data.status_of(arm, metric)[0] != "ok":
             return None
-    pairs = data.pairs_of(row, baseline, metric)
+    pairs = data.pairs(row, baseline, metric)
     return None if pairs is None else pairs.to_numpy()
 
 

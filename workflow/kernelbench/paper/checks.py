@@ -7,7 +7,7 @@ import numpy as np
 from kernelbench import numbers
 from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
-from kernelbench.analysis.targets import met
+from kernelbench.analysis.targets import meets
 from kernelbench.notes import FLAGS, find
 from kernelbench.paper.markdown import escape
 from kernelbench.paper.provenance import listed
@@ -80,7 +80,7 @@ def _targets(document: dict) -> str:
     header = ["op", "sizes", "mode", "over", "goal", "hoped for", "reached", "at", ""]
     rows = [
         [f"`{row['op']}`", listed(row["sizes"]), f"`{row['mode']}`", f"`{row['of']}`", numbers.value(row["must"]),
-         numbers.value(row["aim"]), numbers.value(row["reached"]), row["worst"] or "mean", met(row)]
+         numbers.value(row["aim"]), numbers.value(row["reached"]), row["worst"] or "mean", meets(row)]
         for row in document["targets"]
     ]  # fmt: skip
     return sheet(header, rows, "llllrrrrl", "Goals of the kernels, set before they were tuned")

@@ -15,7 +15,7 @@ from rich.table import Table
 from kernelbench.analysis.intervals import t_quantile
 from kernelbench.errors import InputError
 from kernelbench.numbers import duration
-from kernelbench.records.job_table import CELL
+from kernelbench.study.cells import CELL
 from kernelbench.study.metrics import ALL
 
 # The half width that is asked for, relative.

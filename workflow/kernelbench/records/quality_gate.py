@@ -16,9 +16,9 @@ import yaml
 from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.notes import Note, NotMonitored, OtherProcesses, PowerCap, Throttled
 from kernelbench.records.collect import SAME
-from kernelbench.records.job_table import CELL, at_once, clocks_of, runs_of, slowed
+from kernelbench.records.job_table import at_once, clocks_of, runs_of, slowed
 from kernelbench.records.job_table import read as read_jobs
-from kernelbench.study.cells import cells_of, diagnosed, modes_of
+from kernelbench.study.cells import CELL, cells_of, diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
 RECORDED = ("results", "recorded")

@@ -14,6 +14,9 @@ from kernelbench.errors import InputError
 from kernelbench.harness import plugins, workloads
 from kernelbench.harness.workload import Workload, build
 
+# What tells cells apart in tables, and cells in a mode.
+CELL = ["op", "dtype", "size"]
+ARM = [*CELL, "mode"]
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
 # Keys of an op's entry that are not parameters of its workload.
