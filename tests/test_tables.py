@@ -1,9 +1,11 @@
 """From records to tables: what is refused, what is estimated, how failures show, and filing a study."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -448,15 +450,33 @@ def finished(study, directory: Path, sources: str, change=lambda job, entry: Non
     return directory
 
 
+DIGEST = """
+from kernelbench.harness.provenance import source_blobs, sources_digest
+print(sources_digest(source_blobs()))
+"""
+
+
 def committed_digest() -> str:
     """Return the digest of the measuring sources at HEAD, through git."""
-    listing = subprocess.run(
-        ["git", "ls-tree", "-r", "HEAD", "--", *provenance.SOURCES], cwd=provenance.ROOT, capture_output=True, text=True
-    ).stdout
-    entries = [line.split("\t") for line in listing.splitlines()]
-    return provenance.sources_digest(
-        {path: meta.split()[2] for meta, path in entries if path.endswith((".py", "requirements.txt"))}
+    return promote.digest_at("HEAD")
+
+
+def test_the_digest_of_a_commit_is_that_of_its_checkout_and_covers_no_tool(tmp_path):
+    assert provenance.select_pins(b"torch==2.13.0\nruff==0.1\n# torch==1\nnvidia-ml-py==13\nnvidia-nccl-cu13==2\n") == (
+        b"torch==2.13.0\nnvidia-nccl-cu13==2"
     )
+    clone = ["git", "clone", "-q", "--shared", str(provenance.ROOT), str(tmp_path / "clone")]
+    subprocess.run(clone, check=True)
+    command = [sys.executable, "-c", DIGEST]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "clone" / "workflow")}
+    done = subprocess.run(command, cwd=tmp_path / "clone", env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == committed_digest()
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("*/environment.json")), ids=lambda path: path.parent.name)
+def test_a_recorded_digest_is_that_of_its_commit(path):
+    environment = json.loads(path.read_text())
+    assert [promote.digest_at(environment["commit"], current=False)] == environment["sources"]
 
 
 def test_promote_files_a_study_with_the_commit_that_measured_it(study, tmp_path):

@@ -1,12 +1,18 @@
 """Measure one job: from its settings to its record.
 
+Run as a program, this makes the first call of the job whose settings are its stdin, and nothing else: so a job with
+`cache: second-process` has its compile caches filled.
+
 `measure` is a plain function. It wants to be the first user of torch's devices in its process; how the process is
 started, and what is set before torch is imported, is the caller's business.
 """
 
 import gc
+import json
+import os
 import random
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
@@ -22,7 +28,6 @@ from kernelbench.harness import (
     caches,
     compiler,
     environment,
-    fill,
     modes,
     plugins,
     profiler,
@@ -214,7 +219,7 @@ class _Job:
     def fill(self, program: Program, tensors: tuple) -> None:
         """Fill the compile caches before the first call: by one that is forgotten, or by another process."""
         if self.settings["run"]["cache"] == "second-process":
-            fill.by_another_process(self.settings)
+            caches.fill_by_another_process(self.settings)
             return
         modes.build(program, self.settings["run"], tensors)(*tensors)
         compiler.forget()
@@ -402,3 +407,9 @@ def _judge(checks: list[dict]) -> dict:
 
 def _samples(unit: str, values: list[float], flags: list[str] | None = None) -> dict:
     return {"unit": unit, "values": values, "flags": flags or [""] * len(values)}
+
+
+if __name__ == "__main__":
+    first_call(json.load(sys.stdin))
+    sys.stdout.flush()
+    os._exit(0)  # What torch tears down at exit takes longer than the end of a process.

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 import sys
 from functools import cache
 from importlib import metadata
@@ -24,8 +25,12 @@ from kernelbench.notes import (
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "envs" / "requirements.txt"
-# The sources that decide what a measurement measures.
-SOURCES = ("workflow/kernelbench/harness", "kernels", "envs/requirements.txt")
+# What decides what is measured: the sources, and of the files that pin packages the lines of those that measure.
+SOURCES = ("workflow/kernelbench/harness", "kernels")
+PINS = ("envs/requirements.txt", "envs/constraints-cuda.txt")
+PINNED = re.compile(r"(?:torch|triton|numpy|cuda-[\w-]+|nvidia-(?!ml-py)[\w-]+)==.*")
+# How a digest of these begins. The first version had no mark, and covered the whole of requirements.txt.
+DIGEST_VERSION = "v2-"
 # NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
 THROTTLING = {
     0x8: HardwareSlowdown,
@@ -205,25 +210,28 @@ def _cudnn(torch) -> str:
 def source_blobs() -> dict[str, str]:
     """Return git's blob hash of each measuring source, by path: what a commit's tree lists, without needing git.
 
-    That of its lines as git stores them: a checkout may have other line ends.
+    That of its lines as git stores them: a checkout may have other line ends. Of PINS, the hash of their pins.
     """
-    files = []
-    for source in SOURCES:
-        path = ROOT / source
-        files += [path] if path.is_file() else path.rglob("*.py")
-    blobs = {}
-    for path in files:
-        content = _as_stored(path)
-        blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
-        blobs[path.relative_to(ROOT).as_posix()] = blob.hexdigest()
-    return blobs
+    files = [path for source in SOURCES for path in (ROOT / source).rglob("*.py")]
+    blobs = {path.relative_to(ROOT).as_posix(): blob_hash(_as_stored(path)) for path in files}
+    return blobs | {name: blob_hash(select_pins(_as_stored(ROOT / name))) for name in PINS}
 
 
 def _as_stored(path: Path) -> bytes:
     return path.read_bytes().replace(b"\r\n", b"\n")
 
 
-def sources_digest(blobs: dict[str, str]) -> str:
+def blob_hash(content: bytes) -> str:
+    """Return the hash by which git knows a file of this content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def select_pins(content: bytes) -> bytes:
+    """Return the lines of a file of requirements that pin a package that measures: a newer linter changes nothing."""
+    return "\n".join(line for line in content.decode().splitlines() if PINNED.match(line)).encode()
+
+
+def sources_digest(blobs: dict[str, str], version: str = DIGEST_VERSION) -> str:
     """Return one digest of {path: blob hash}."""
     text = "\n".join(f"{path} {blobs[path]}" for path in sorted(blobs))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return version + hashlib.sha256(text.encode()).hexdigest()[:16]

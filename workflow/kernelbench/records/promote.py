@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 
 from kernelbench.errors import InputError
-from kernelbench.harness.provenance import ROOT, SOURCES, sources_digest
+from kernelbench.harness.provenance import DIGEST_VERSION, PINS, ROOT, SOURCES, blob_hash, select_pins, sources_digest
 from kernelbench.records.quality_gate import Gate
 
 # What every recorded study keeps; samples, jobs, study and environment rebuild all the rest.
@@ -72,15 +72,21 @@ def _require_whole(results: Path, study: dict, environment: dict) -> None:
 
 def commit_of(digest: str) -> str:
     """Return the newest commit whose measuring sources have this digest; raise InputError where none has."""
-    for commit in _git("log", "--format=%H", "--", *SOURCES).split():
-        blobs = {}
-        for line in _git("ls-tree", "-r", commit, "--", *SOURCES).splitlines():
-            meta, path = line.split("\t")
-            if path.endswith(".py") or path in SOURCES:
-                blobs[path] = meta.split()[2]
-        if sources_digest(blobs) == digest:
+    for commit in _git("log", "--format=%H", "--", *SOURCES, *PINS).split():
+        if digest_at(commit, digest.startswith(DIGEST_VERSION)) == digest:
             return commit
     raise InputError(f"no commit has the sources {digest} that measured this; commit them before measuring")
+
+
+def digest_at(commit: str, current: bool = True) -> str:
+    """Return the digest of a commit's measuring sources, by the rule of today or by that of the first version."""
+    listed = (line.split("\t") for line in _git("ls-tree", "-r", commit, "--", *SOURCES, *PINS).splitlines())
+    blobs = {path: meta.split()[2] for meta, path in listed}
+    sources = {path: blob for path, blob in blobs.items() if path.endswith(".py")}
+    if not current:
+        return sources_digest(sources | {PINS[0]: blobs[PINS[0]]}, version="")
+    pins = {name: blob_hash(select_pins(_git("show", f"{commit}:{name}").encode())) for name in PINS if name in blobs}
+    return sources_digest(sources | pins)
 
 
 def _git(*arguments: str) -> str:

@@ -47,14 +47,11 @@ def is_current(study: Study, job: Job, path: Path) -> bool:
     """
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
-        settings, whole = dict(entry["settings"]), entry["environment"]["software"]["sources"]
+        settings, sources = dict(entry["settings"]), entry["sources"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
-    if any(settings.get(name) != value for name, value in study.settings(job).items()):
-        return False
-    if "sources" in entry:
-        return entry["sources"] == digest(study.sources(job))
-    return whole == sources_digest(source_blobs())  # Older records know only the digest of all that measures.
+    same = all(settings.get(name) == value for name, value in study.settings(job).items())
+    return same and sources == digest(study.sources(job))
 
 
 def inputs(workflow, lanes, job: Job) -> list[str]:
