@@ -305,8 +305,12 @@ def test_where_the_control_strays_nothing_is_equivalent(study, tmp_path):
     ("part", "name", "value", "message"),
     [
         *[
-            (*path, 2 if path[1] == "memory" else "other", f"records of different {name} cannot be mixed: ")
-            for path, name in SAME
+            (
+                *column.split(".")[1:],
+                2 if "memory" in column else "other",
+                f"records of different {name} cannot be mixed: ",
+            )
+            for column, name in SAME.items()
         ],
         ("variables", "NVIDIA_TF32_OVERRIDE", "0", "records of different variables cannot be mixed: "),
         ("gpu", "uuid", "GPU-2", "repeat 1 has two GPUs: GPU-"),

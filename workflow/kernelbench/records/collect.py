@@ -17,18 +17,21 @@ from kernelbench.study.cells import Job
 from kernelbench.study.study import Study
 
 KEY = ["machine", "op", "dtype", "size", "mode", "repeat"]
-# What two records must agree in to stand in one study: (path into the environment, name for people).
-SAME = (
-    (("gpu", "name"), "GPU"),
-    (("gpu", "memory"), "GPU memory"),
-    (("gpu", "driver"), "driver"),
-    (("software", "torch"), "torch"),
-    (("software", "triton"), "triton"),
-    (("software", "cuda"), "CUDA"),
-    (("software", "cudnn"), "cuDNN"),
-    (("software", "python"), "Python"),
-    (("host", "cpu"), "CPU"),
-)
+# What two records must agree in to stand in one study, by column of the table of jobs.
+SAME = {
+    "environment.gpu.name": "GPU",
+    "environment.gpu.memory": "GPU memory",
+    "environment.gpu.driver": "driver",
+    "environment.software.torch": "torch",
+    "environment.software.triton": "triton",
+    "environment.software.cuda": "CUDA",
+    "environment.software.cudnn": "cuDNN",
+    "environment.software.python": "Python",
+    "environment.host.cpu": "CPU",
+}
+UUID = "environment.gpu.uuid"
+# Variables that differ between the jobs of a study: which GPU each has, and the seed of each repeat.
+APART = ("CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED")
 
 FLAGS = ("", "outlier", "uncovered", "slow host")
 # Parts of a record whose names differ from job to job.
@@ -57,7 +60,7 @@ def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, di
     timer's unit (µs; first_call s; peak_memory MiB; warm_up µs). jobs: one row per job, all other fields of its
     record, nested ones with dots in their names and lists as JSON. Raises InputError for a bad record.
     """
-    series, jobs, entries = _Series(), [], []
+    series, jobs, first = _Series(), [], None
     for job in study.jobs:
         path = results / job.path
         entry = record.read(path)
@@ -67,12 +70,13 @@ def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, di
         if "process" in entry:  # The number of an exit, the name of a signal: one column holds both.
             jobs[-1]["process.code"] = str(entry["process"]["code"])
         jobs[-1]["settled"] = entry.get("warm_up", {}).get("settled")
-        # The packages that a mode or a model brings along are software as well.
-        environment = entry["environment"] | {"library": entry.get("library")}
-        entries.append((path, {"repeat": entry["repeat"], "status": entry["status"], "environment": environment}))
-    _refuse_mixture(entries)
-    jobs = pd.DataFrame(jobs)
-    return series.table(jobs[KEY]), _ranked(jobs), _environment(entries, jobs)
+        if first is None or (first["status"] == "unsupported" != entry["status"]):
+            first = entry
+    table = pd.DataFrame(jobs)
+    # Jobs that a mode refused before it imported torch know no CUDA version.
+    ran = table[table.status != "unsupported"]
+    _refuse_mixture(ran, results)
+    return series.table(table[KEY]), _rank(table), _environment(first["environment"], ran, table)
 
 
 class _Series:
@@ -139,69 +143,61 @@ def _flat(nested: dict, prefix: str = "") -> dict:
     return row
 
 
-def _ranked(jobs: pd.DataFrame) -> pd.DataFrame:
+def _rank(jobs: pd.DataFrame) -> pd.DataFrame:
     """Add `ran`, the job's place in the order in which its repeat really ran."""
     return jobs.assign(ran=jobs.groupby("repeat")["started"].rank().astype(int) - 1)
 
 
-def _dig(entry: dict, path: tuple):
-    part, name = path
-    return (entry["environment"][part] or {}).get(name)
+def _refuse_mixture(ran: pd.DataFrame, results: Path) -> None:
+    """Raise InputError where jobs that ran differ in hardware or software, or one repeat has two GPUs."""
 
+    def at(row: pd.Series) -> str:
+        return str(results / "records" / "/".join(map(str, row[KEY[1:]]))) + ".json"
 
-def _refuse_mixture(entries: list[tuple[Path, dict]]) -> None:
-    """Raise InputError where records differ in hardware or software, or one repeat has two GPUs."""
-    # Jobs that a mode refused before it imported torch know no CUDA version.
-    measured = [(path, entry) for path, entry in entries if entry["status"] != "unsupported"]
-    packages = {name for _, entry in measured for name in entry["environment"]["library"] or ()}
-    for where, name in (*SAME, *((("library", name), name) for name in sorted(packages))):
-        values = {}
-        for path, entry in measured:
-            value = _dig(entry, where)
-            # A process that died early knows no CUDA version, and not each job needs a package.
-            if value is not None or (entry["status"] == "ok" and where[0] != "library"):
-                values.setdefault(value, path)
-        if len(values) > 1:
-            found = "; ".join(f"{value} in {path}" for value, path in values.items())
+    # The packages that a mode or a model brings along are software as well.
+    packages = {column: column.partition(".")[2] for column in sorted(ran) if column.startswith("library.")}
+    variables = ran["environment.variables"].map(lambda text: json.dumps(_select_variables(text), sort_keys=True))
+    ran = ran.assign(variables=variables)
+    for column, name in {**SAME, **packages, "variables": "variables"}.items():
+        # A process that died early knows no CUDA version, and not each job needs a package.
+        known = (
+            ran[ran[column].notna() | (ran.status.eq("ok") & (column not in packages))] if column in ran else ran[:0]
+        )
+        kinds = known.drop_duplicates(column)
+        if len(kinds) > 1:
+            found = "; ".join(f"{row[column]} in {at(row)}" for _, row in kinds.iterrows())
             raise InputError(f"records of different {name} cannot be mixed: {found}; delete those of one of them")
-    variables = {}
-    for path, entry in measured:
-        variables.setdefault(json.dumps(_variables(entry["environment"]), sort_keys=True), path)
-    if len(variables) > 1:
-        found = "; ".join(f"{value} in {path}" for value, path in variables.items())
-        raise InputError(f"records of different variables cannot be mixed: {found}; delete those of one of them")
-    uuids = {}
-    for path, entry in measured:
-        uuid = _dig(entry, ("gpu", "uuid"))
-        first, known = uuids.setdefault(entry["repeat"], (path, uuid))
-        if uuid != known:
+    for repeat, own in ran.groupby("repeat") if UUID in ran else ():
+        gpus = own.drop_duplicates(UUID)
+        if len(gpus) > 1:
+            found = " and ".join(f"{row[UUID]} in {at(row)}" for _, row in gpus.iterrows())
             raise InputError(
-                f"repeat {entry['repeat']} has two GPUs: {known} in {first} and {uuid} in {path}; "
-                f"delete all records */{entry['repeat']}.json to measure it again whole"
+                f"repeat {repeat} has two GPUs: {found}; delete all records */{repeat}.json to measure it again whole"
             )
 
 
-def _variables(environment: dict) -> dict:
-    """Return the variables that the jobs of a study share: not which GPU each has, nor the seed of each repeat."""
-    apart = ("CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED")
-    return {name: value for name, value in environment["variables"].items() if name not in apart}
+def _select_variables(text: str) -> dict:
+    """Return the variables that the jobs of a study share, from the JSON of those of one."""
+    return {name: value for name, value in json.loads(text).items() if name not in APART}
 
 
-def _environment(entries: list[tuple[Path, dict]], jobs: pd.DataFrame) -> dict:
+def _environment(first: dict, ran: pd.DataFrame, jobs: pd.DataFrame) -> dict:
     """Return what all records share, and the sets of what may differ between repeats."""
-    measured = [entry["environment"] for _, entry in entries if entry["status"] != "unsupported"]
-    first = measured[0] if measured else entries[0][1]["environment"]
-    gpu = {k: v for k, v in (first["gpu"] or {}).items() if k != "uuid"} or None
+    measured = ran if len(ran) else jobs[:1]
+
+    def kinds(column: str, of: pd.DataFrame) -> list:
+        return sorted(of[column].dropna().unique().tolist()) if column in of else []
+
     return {
-        "gpu": gpu,
-        "gpu_uuids": sorted({e["gpu"]["uuid"] for e in measured if e["gpu"]}),
+        "gpu": {k: v for k, v in (first["gpu"] or {}).items() if k != "uuid"} or None,
+        "gpu_uuids": kinds(UUID, ran),
         "host": {
             "cpu": first["host"]["cpu"],
-            **{name: sorted({e["host"][name] for e in measured or [first]}) for name in ("cores", "kernel")},
+            **{name: kinds(f"environment.host.{name}", measured) for name in ("cores", "kernel")},
         },
         "software": first["software"],
-        "sources": sorted({e["software"]["sources"] for e in measured}),
-        "variables": _variables(first),
+        "sources": kinds("environment.software.sources", ran),
+        "variables": _select_variables(json.dumps(first["variables"])),
         "threads": int(jobs["settings.threads"].iloc[0]),
         "first_started": jobs["started"].min(),
         "last_started": jobs["started"].max(),

@@ -167,8 +167,7 @@ class Gate:
     def mixed(self) -> Iterator[Defect]:
         """Hardware, software or sources of more than one kind."""
         ran = self.jobs[self.jobs.status != "unsupported"]
-        for where, name in SAME:
-            column = ".".join(("environment", *where))
+        for column, name in SAME.items():
             kinds = ran[column].dropna().unique() if column in ran else ()
             if len(kinds) > 1:
                 rare = ran[ran[column] == ran[column].value_counts().index[-1]]
