@@ -10,10 +10,10 @@ from kernelbench.analysis.metrics import ALL
 from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.targets import met
 from kernelbench.notes import FLAGS, find
+from kernelbench.numbers import BLANK
 from kernelbench.paper.markdown import escape
 from kernelbench.paper.provenance import listed
 from kernelbench.paper.results import FLAGGED, sheet
-from kernelbench.paper.tables import BLANK
 
 # How many cells are named whose jobs are in doubt.
 NAMED = 8

@@ -78,5 +78,4 @@ def _range(rule: dict, rows: list[dict]) -> str:
         column = column_of(rule)
         ends = min(row[column] for row in rows), max(row[column] for row in rows)
         return f"{' to '.join(dict.fromkeys(map(numbers.number, ends)))} {column.replace('_', ' ')}"
-    speedups = [row["speedup"] for row in rows]
-    return numbers.between(min(speedups), max(speedups))
+    return numbers.span([row["speedup"] for row in rows])

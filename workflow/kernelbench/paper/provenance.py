@@ -6,9 +6,9 @@ from itertools import takewhile
 
 from kernelbench import numbers
 from kernelbench.harness.provenance import ROOT
+from kernelbench.numbers import BLANK
 from kernelbench.paper.markdown import escape
 from kernelbench.paper.results import sheet
-from kernelbench.paper.tables import BLANK
 
 
 def what_ran(document: dict) -> Iterator[str]:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from kernelbench import numbers
 from kernelbench.analysis.studies import CELL, order
 from kernelbench.notes import FLAGS, find
+from kernelbench.numbers import BLANK
 from kernelbench.paper.markdown import escape, figure, table
-from kernelbench.paper.tables import BLANK, SIGNS
 from kernelbench.study.study import CONTROL
 
 # How many digits of a table a page of the supplement has side by side.
@@ -103,10 +103,8 @@ def _causes(row: dict) -> list[str]:
 
 def speedup(row: dict | None) -> str:
     """Return a speedup with its interval, the sign of its verdict, and a mark where the interval promises too much."""
-    if row is None or row["speedup"] is None:
-        return BLANK
-    flag = FLAGGED if find(row["notes"], *FLAGS) else ""
-    return f"{numbers.ci(row)} {SIGNS.get(row['verdict'], '')}{flag}".strip().replace(" ", numbers.NBSP)
+    flag = FLAGGED if row and row["speedup"] is not None and find(row["notes"], *FLAGS) else ""
+    return f"{numbers.signed(row)}{flag}".replace(" ", numbers.NBSP)
 
 
 def missing(document: dict) -> str:
