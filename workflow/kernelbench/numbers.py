@@ -51,8 +51,10 @@ def _decimals(number: float) -> int:
     return max(0, min(4, 2 - floor(log10(abs(number))))) if number else 0
 
 
-def percent(share: float) -> str:
-    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %."""
+def percent(share: float | None) -> str:
+    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %; – where it is None."""
+    if share is None:
+        return BLANK
     digits = f"{share * 100:#.2g}" if 0 < share < 0.0995 else f"{share * 100:.0f}"
     return f"{digits}{NBSP}%"
 
@@ -72,9 +74,9 @@ def whole(count: float) -> str:
     return f"{count:,.0f}"
 
 
-def number(count: float) -> str:
-    """Return a count: 1,240."""
-    return f"{count:,.10g}"
+def number(count: float | None) -> str:
+    """Return a count: 1,240; – where there is none."""
+    return BLANK if count is None else f"{count:,.10g}"
 
 
 def size(text: str) -> str:
@@ -89,8 +91,10 @@ def with_unit(times: list[float], unit: str) -> str:
     return f"{span(times, value)}{NBSP}{unit}"
 
 
-def calls(row: dict) -> str:
-    """Return after how many calls a row of `payback` says that compiling has paid."""
+def calls(row: dict | None) -> str:
+    """Return after how many calls a row of `payback` says that compiling has paid, – where there is no row."""
+    if row is None:
+        return BLANK
     if row["kind"] == "after":
         return whole(row["calls"])
     return "never" if row["kind"] == "never" else "undecided"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from kernelbench import numbers
 from kernelbench.analysis import host_law
@@ -23,48 +24,43 @@ def quality(document: dict) -> Iterator[str]:
     """Yield how narrow the intervals are, what the controls say, which jobs are in doubt, and the goals."""
     yield _precision(document)
     yield _controls(document)
-    yield doubts(document)
+    yield _doubts(document)
     yield _targets(document)
 
 
 def _precision(document: dict) -> str:
-    baseline, by_metric = document["study"]["baselines"][0], {}
-    for row in document["speedups"]:
-        if row["baseline"] == baseline and row["size"] != ALL and row["ci_low"] is not None:
-            by_metric.setdefault(row["metric"], []).append(row)
-    rows = []
-    for metric, own in by_metric.items():
-        half = [np.log(row["ci_high"] / row["ci_low"]) / 2 for row in own]
-        shares = [numbers.percent(float(np.expm1(np.quantile(half, share)))) for share in (0.5, 0.95)]
-        flagged = sum(find(row["notes"], *FLAGS) is not None for row in own)
+    baseline, rows = document["study"]["baselines"][0], []
+    speedups = pd.DataFrame(document["speedups"])
+    known = speedups[speedups["baseline"].eq(baseline) & speedups["size"].ne(ALL) & speedups["ci_low"].notna()]
+    for metric, own in known.groupby("metric", sort=False):
+        half = np.log(own["ci_high"] / own["ci_low"]) / 2
+        shares = [numbers.percent(np.expm1(half.quantile(share))) for share in (0.5, 0.95)]
+        flagged = sum(find(notes, *FLAGS) is not None for notes in own["notes"])
         rows.append([metric.replace("_", " "), numbers.number(len(own)), *shares, numbers.number(flagged)])
-    header = ["metric", "speedups", "median", "95 % within", f"{FLAGGED}"]
+    header = ["metric", "speedups", "median", "95 % within", FLAGGED]
     return sheet(header, rows, "lrrrr", f"Half widths of the intervals of the speedups over `{baseline}`")
 
 
 def _controls(document: dict) -> str:
-    control, by_gpu = document["control"], document["by_gpu"]
-    first = {row["metric"]: row for row in document["first_repeats"]}
+    tables = [document["control"], document["by_gpu"], {row["metric"]: row for row in document["first_repeats"]}]
     rows = []
-    for metric in dict.fromkeys([*control, *by_gpu, *first]):
-        aa, gpu, early = control.get(metric), by_gpu.get(metric), first.get(metric)
-        differ = gpu and gpu["of"]
+    for metric in dict.fromkeys(metric for table in tables for metric in table):
+        same, gpu, first = (table.get(metric, {}) for table in tables)
         rows.append([
             metric.replace("_", " "),
-            numbers.number(aa["cells"]) if aa else BLANK,
-            numbers.percent(aa["p95"]) if aa else BLANK,
-            f"{gpu['apart']} of {gpu['of']}" if differ else BLANK,
-            numbers.percent(gpu["median"]) if differ and gpu["median"] is not None else BLANK,
-            f"{early['same']} of {early['decided']}" if early else BLANK,
-            numbers.number(early["opposite"]) if early else BLANK,
+            numbers.number(same.get("cells")),
+            numbers.percent(same.get("p95")),
+            "{apart} of {of}".format(**gpu) if gpu.get("of") else BLANK,
+            numbers.percent(gpu["median"] if gpu.get("of") else None),
+            "{same} of {decided}".format(**first) if first else BLANK,
+            numbers.number(first.get("opposite")),
         ])  # fmt: skip
     header = ["metric", "A/A cells", "95 % within", "GPUs apart", "typically by", "first repeats agree", "opposite"]
-    return sheet(
-        header, rows, "lrrrrrr", "Eager against itself (A/A), dependence on the GPU, and the first repeats alone"
-    )
+    caption = "Eager against itself (A/A), dependence on the GPU, and the first repeats alone"
+    return sheet(header, rows, "lrrrrrr", caption)
 
 
-def doubts(document: dict) -> str:
+def _doubts(document: dict) -> str:
     """Return which jobs are in doubt, by why and cell."""
     suspects = document["jobs"]["suspects"] or {"kinds": {}}
     rows = []

@@ -28,16 +28,15 @@ def machine(document: dict) -> list[tuple[str, str]]:
     environment, software = document["environment"], document["environment"]["software"]
     gpu, study = environment["gpu"], document["study"]
     device = f"{len(environment['gpu_uuids'])} × {gpu['name']}, driver {gpu['driver']}" if gpu else "none"
-    versions = [f"PyTorch {software['torch']}", f"Triton {software['triton']}", f"CUDA {software['cuda']}"]
-    versions += [f"cuDNN {software['cudnn']}", f"Python {software['python']}"]
-    versions += [f"{name} {version}" for name, version in document["packages"].items()]
+    named = {"PyTorch": "torch", "Triton": "triton", "CUDA": "cuda", "cuDNN": "cudnn", "Python": "python"}
+    versions = {**{name: software[key] for name, key in named.items()}, **document["packages"]}
     margins = (f"{name} {numbers.percent(value)}" for name, value in study["equivalence"].items())
     return [
         ("question", question(study)),
         ("dtypes", listed(study["dtypes"])),
         ("GPUs", device),
         ("CPU", f"{environment['host']['cpu']}, {listed(environment['host']['cores'])} cores"),
-        ("software", ", ".join(versions)),
+        ("software", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("repeats, jobs", f"{study['repeats']}, {numbers.number(environment['jobs'])}"),
         ("time of all jobs", f"{environment['job_seconds'] / 60:,.0f} minutes"),
         ("measured", f"{_minute(environment['first_started'])} to {_minute(environment['last_started'])} UTC"),
@@ -59,9 +58,8 @@ def repeats(document: dict) -> str:
     """Return when and where each repeat ran, and how many of its jobs were tried again or are in doubt."""
     rows = [
         [str(row["repeat"]), _minute(row["started"]), _minute(row["ended"]), f"{row['minutes']:.1f}",
-         ", ".join(uuid[4:12] for uuid in row["gpus"]) or BLANK, numbers.number(row["jobs"]),
-         numbers.number(row["again"]),
-         BLANK if row["suspect"] is None else numbers.number(row["suspect"])]
+         ", ".join(uuid[4:12] for uuid in row["gpus"]) or BLANK,
+         *(numbers.number(row[name]) for name in ("jobs", "again", "suspect"))]
         for row in document["jobs"]["repeats"]
     ]  # fmt: skip
     header = ["repeat", "started", "ended", "minutes of jobs", "GPU", "jobs", "tried again", "in doubt"]

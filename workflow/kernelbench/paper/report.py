@@ -9,7 +9,7 @@ from kernelbench.paper import results
 from kernelbench.paper.checks import quality
 from kernelbench.paper.markdown import BREAK, escape
 from kernelbench.paper.provenance import what_ran
-from kernelbench.paper.results import TIMED, naming, over, sheet, speedup
+from kernelbench.paper.results import TIMED, over, sheet, speedup
 from kernelbench.paper.supplement import head
 
 # What marks an outcome or a verdict that is not the recorded one.
@@ -71,19 +71,18 @@ def _beside(document: dict, recorded: dict | None) -> str:
     """Return the machine's speedups over its first baseline, each above the recorded one where there is one."""
     baseline = document["study"]["baselines"][0]
     own, other = over(document, baseline), over(recorded, baseline) if recorded else {}
-    metrics = [metric for metric in TIMED if any(metric in found for found in own.values())]
-    header, align, cells = naming(list(own))
-    rows = []
-    for at, found in own.items():
-        here = [_marked(found.get(metric), other.get(at, {}).get(metric)) for metric in metrics]
-        then = [speedup(other[at].get(metric)) for metric in metrics] if at in other else []
-        values = [f"{one}{BREAK}{two}" for one, two in zip(here, then, strict=True)] if then else here
-        side = [f"here{BREAK}recorded" if then else "here"] if recorded else []
-        rows.append([*cells(at), *side, *values])
+    metrics, rows = results.metrics_of(own, TIMED), {}
+    for key, found in own.items():
+        values = [_marked(found.get(metric), other.get(key, {}).get(metric)) for metric in metrics]
+        if key in other:
+            below = ["recorded", *(speedup(other[key].get(metric)) for metric in metrics)]
+            rows[key] = [f"{one}{BREAK}{two}" for one, two in zip(["here", *values], below, strict=True)]
+        else:
+            rows[key] = ["here", *values] if recorded else values
     beside = f", above those of `{recorded['study']['machine']}`; {DIFFERS} another verdict" if recorded else ""
-    header, align = [*header, *([""] if recorded else []), *metrics], align + ("l" if recorded else "")
+    header, align = (["", *metrics], "l") if recorded else (metrics, "")
     caption = f"Speedups over `{baseline}`, with 95 % intervals{beside} ({results.LEGEND})"
-    return sheet(header, rows, align + "r" * len(metrics), caption)
+    return results.cell_sheet(header, rows, align + "r" * len(metrics), caption)
 
 
 def _marked(row: dict | None, then: dict | None) -> str:

@@ -47,7 +47,7 @@ def _models(studies: Studies, _: dict) -> tuple:
         paid = [
             studies.find("architectures", "payback", **at, mode=mode, metric="latency") for mode in (compiled, reduced)
         ]
-        rows.append([title, *shown, *(numbers.calls(row) if row else BLANK for row in paid)])
+        rows.append([title, *shown, *map(numbers.calls, paid)])
     return [*header, "`reduce-overhead`"], rows, "lrrrrrr"
 
 
@@ -72,13 +72,11 @@ def _law(studies: Studies, _: dict) -> tuple:
         own = [row for row in studies.predictions if row.study == document["study"]["machine"] and not row.fitted]
         if own:
             by_pair = {(row["mode"], row["metric"]): row for row in document["law"]}
-            found, compiled = host_law.accuracy(own), by_pair.get(pairs[0])
+            alone = "{alone} of {decided}".format(**host_law.accuracy(own))
             # A call has the same host time by either metric.
-            host = numbers.percent(compiled["host"]) if compiled else BLANK
-            alone = f"{found['alone']} of {found['decided']}"
-            rows.append(
-                [topic(document["study"]), *(_right(by_pair.get(pair)) for pair in pairs), alone, host, _missed(own)]
-            )
+            host = numbers.percent(by_pair.get(pairs[0], {}).get("host"))
+            right = [_right(by_pair.get(pair)) for pair in pairs]
+            rows.append([topic(document["study"]), *right, alone, host, _missed(own)])
     return [*header, "By device time alone", "Host time", "Missed"], rows, "lrrrrrrl"
 
 
