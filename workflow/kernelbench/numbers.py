@@ -52,7 +52,7 @@ def _decimals(number: float) -> int:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %; – where it is None."""
+    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %; – for None."""
     if share is None:
         return BLANK
     digits = f"{share * 100:#.2g}" if 0 < share < 0.0995 else f"{share * 100:.0f}"
@@ -82,6 +82,13 @@ def number(count: float | None) -> str:
 def size(text: str) -> str:
     """Return a size as people write it: 20,971,520, or 256 MiB."""
     return number(int(text)) if text.isdigit() else re.sub(r"(?<=\d)(?=[KMG]iB$)", NBSP, text)
+
+
+def text(given) -> str:
+    """Return what a table shows: a text as it is, a count, a measured number, a list with commas, – for None."""
+    if isinstance(given, list):
+        return ", ".join(map(str, given))
+    return given if isinstance(given, str) else value(given) if isinstance(given, float) else number(given)
 
 
 def with_unit(times: list[float], unit: str) -> str:

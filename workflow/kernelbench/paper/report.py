@@ -7,9 +7,9 @@ from kernelbench.claims.rules import FAILS, HOLDS, OPEN
 from kernelbench.numbers import NBSP
 from kernelbench.paper import results
 from kernelbench.paper.checks import quality
-from kernelbench.paper.markdown import BREAK, escape
+from kernelbench.paper.markdown import BREAK, escape, sheet
 from kernelbench.paper.provenance import what_ran
-from kernelbench.paper.results import TIMED, over, sheet, speedup
+from kernelbench.paper.results import TIMED, over, speedup
 from kernelbench.paper.supplement import head
 
 # What marks an outcome or a verdict that is not the recorded one.
@@ -32,7 +32,7 @@ def report(
     pieces = [
         head(f"What {label} measured", subtitle=subtitle, author="KernelBench", **draft),
         *_claims(claims, here),
-        sheet(["defect"], [[escape(defect)] for defect in defects], "l", "Defects, and what repairs them"),
+        sheet([{"defect": escape(defect)} for defect in defects], "l", "Defects, and what repairs them"),
         "# What ran\n",
         *what_ran(document),
         "# Speedups\n",
@@ -49,22 +49,35 @@ def report(
 
 def _claims(claims: list[dict], here: list[dict]) -> Iterator[str]:
     """Yield how many of the article's claims hold, each of them, and what those are judged by that can be told."""
-    kinds = (HOLDS, FAILS, OPEN)
-    counts = [[str(sum(claim["outcome"] == kind for claim in own)) for kind in kinds] for own in (claims, here)]
-    yield sheet(["claims", *kinds], [["recorded", *counts[0]], ["here", *counts[1]]], "lrrr", "")
-    rows, found = [], []
-    for then, now in zip(claims, here, strict=True):
-        told = now["outcome"] != OPEN
-        mark = f"{NBSP}{DIFFERS}" if told and now["outcome"] != then["outcome"] else ""
-        outcome = f"**{now['outcome']}**{mark}" if told else now["outcome"]
-        rows.append([str(now["number"]), now["sentence"], then["outcome"], outcome])
-        if now["rows"]:
-            found.append([str(now["number"]), f"`{now['id']}`", outcome, escape(now["found"]), escape(then["found"])])
     yield sheet(
-        ["", "claim", "recorded", "here"], rows, "rlll", f"Claims of the article; {DIFFERS} other than recorded"
+        [
+            {"claims": where, **{kind: sum(claim["outcome"] == kind for claim in own) for kind in (HOLDS, FAILS, OPEN)}}
+            for where, own in (("recorded", claims), ("here", here))
+        ],
+        "lrrr",
+        "",
     )
-    header = ["", "id", "here", "found here", "found in the recorded studies"]
-    yield sheet(header, found, "rllll", "What this machine's study says to the claims that it is about")
+    rows = []
+    for then, now in zip(claims, here, strict=True):
+        differs = f"{NBSP}{DIFFERS}" if now["outcome"] != then["outcome"] else ""
+        outcome = f"**{now['outcome']}**{differs}" if now["outcome"] != OPEN else OPEN
+        found = {"found here": escape(now["found"]), "found in the recorded studies": escape(then["found"])}
+        rows.append(
+            {
+                "": now["number"],
+                "id": f"`{now['id']}`",
+                "claim": now["sentence"],
+                "recorded": then["outcome"],
+                "here": outcome,
+                **found,
+                "rows": now["rows"],
+            }
+        )
+    columns = {name: name for name in ("", "claim", "recorded", "here")}
+    yield sheet(rows, "rlll", f"Claims of the article; {DIFFERS} other than recorded", columns)
+    columns = {name: name for name in ("", "id", "here", "found here", "found in the recorded studies")}
+    caption = "What this machine's study says to the claims that it is about"
+    yield sheet([row for row in rows if row["rows"]], "rllll", caption, columns)
 
 
 def _beside(document: dict, recorded: dict | None) -> str:

@@ -9,11 +9,9 @@ from kernelbench import numbers
 from kernelbench.analysis.studies import CELL, order
 from kernelbench.notes import FLAGS, find
 from kernelbench.numbers import BLANK
-from kernelbench.paper.markdown import escape, figure, table
+from kernelbench.paper.markdown import ROOM, code, escape, figure, sheet, table
 from kernelbench.study.study import CONTROL
 
-# How many digits of a table a page of the supplement has side by side.
-ROOM = 148
 ROW = (*CELL, "mode")
 TIMED = ("device", "latency", "throughput")
 TIMES = (*TIMED, "host", "first_call", "peak_memory")
@@ -33,11 +31,6 @@ CAPTIONS = {
     "first_call": "First call, from empty caches",
     "published": "Published mean speedups beside those measured here",
 }
-
-
-def sheet(header: list[str], rows: list[list[str]], align: str, caption: str) -> str:
-    """Return a table that keeps to the page; nothing without rows."""
-    return table(header, rows, align, caption, room=ROOM) if rows else ""
 
 
 def figures(label: str, paths: dict[str, str], suffix: str = "") -> Iterator[str]:
@@ -62,7 +55,7 @@ def cell_sheet(header: list[str], rows: dict[tuple, list[str]], align: str, capt
         for (op, dtype, size, mode), values in rows.items()
     ]
     header = ["op", *(["dtype"] if several else []), "size", "mode", *header]
-    return sheet(header, named, ("llrl" if several else "lrl") + align, caption)
+    return table(header, named, ("llrl" if several else "lrl") + align, caption, ROOM) if rows else ""
 
 
 def over(document: dict, baseline: str) -> dict[tuple, dict[str, dict]]:
@@ -110,11 +103,20 @@ def missing(document: dict) -> str:
     lost = summary[summary["metric"].isin(TIMED) & summary["estimate"].isna()]
     rows = []
     for (mode, status, reason), own in lost.groupby(["mode", "status", "reason"], sort=False):
-        sizes = [
-            f"`{op}` {', '.join(map(escape, found.unique()))}" for op, found in own.groupby("op", sort=False)["size"]
+        cells = [
+            f"`{op}` {', '.join(map(escape, sizes.unique()))}" for op, sizes in own.groupby("op", sort=False)["size"]
         ]
-        rows.append([f"`{mode}`", "; ".join(sizes), ", ".join(own["metric"].unique()), status, escape(reason)])
-    return sheet(["mode", "cells", "metrics", "status", "why"], rows, "lllll", "What has no time, and why")
+        metrics = list(own["metric"].unique())
+        rows.append(
+            {
+                "mode": f"`{mode}`",
+                "cells": "; ".join(cells),
+                "metrics": metrics,
+                "status": status,
+                "why": escape(reason),
+            }
+        )
+    return sheet(rows, "lllll", "What has no time, and why")
 
 
 def times(document: dict) -> str:
@@ -137,11 +139,12 @@ def times(document: dict) -> str:
 
 def series(document: dict) -> str:
     """Return what became of sizes that were called one after the other."""
-    rows = [
-        [f"`{row['op']}`", f"`{row['mode']}`", escape(str(point["size"])), numbers.value(point["first_call"]),
-         numbers.value(point["latency"]), *(numbers.number(point[name]) for name in ("graphs", "recompiles"))]
-        for row in document["compilation"]
-        for point in row.get("series", [])
-    ]  # fmt: skip
-    header = ["op", "mode", "size", "first call, s", "latency, µs", "graphs", "recompiles"]
-    return sheet(header, rows, "llrrrrr", "Sizes called one after the other in one process, counts as they add up")
+    points = [{**row, **point} for row in document["compilation"] for point in row.get("series", [])]
+    columns = {
+        "op": code("op"), "mode": code("mode"), "size": lambda point: escape(str(point["size"])),
+        "first call, s": lambda point: numbers.value(point["first_call"]),
+        "latency, µs": lambda point: numbers.value(point["latency"]),
+        "graphs": lambda point: numbers.number(point["graphs"]),
+        "recompiles": lambda point: numbers.number(point["recompiles"]),
+    }  # fmt: skip
+    return sheet(points, "llrrrrr", "Sizes called one after the other in one process, counts as they add up", columns)
