@@ -82,8 +82,8 @@ def test_cells_come_in_the_order_of_the_config():
 
 def test_what_markdown_would_read_is_escaped():
     assert escape("a|b_c*d#1 <x> $y$") == r"a\|b\_c\*d\#1 \<x\> \$y\$"
-    assert table(["a", "b"], [["1", "2"]], "lr", "What", "tbl-x").splitlines() == [
-        "| a | b |", "| :-- | --: |", "| 1 | 2 |", "", ": What {#tbl-x}",
+    assert table(["a", "b"], [["1", "2"]], "lr", "What").splitlines() == [
+        "| a | b |", "| :-- | --: |", "| 1 | 2 |", "", ": What",
     ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ The replay of a graph is one launch: L = 1. Eager's H, D and L are measured. The
 one plus the difference that the law makes; the predicted speedup by throughput is the ratio of the law's two times.
 """
 
+from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -65,30 +66,14 @@ class Law:
         return self.call + self.each * count
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """One speedup over eager as predicted and as measured.
-
-    host, host_predicted: µs; by_device: the ratio of the device times alone; right: whether the predicted side of 1 is
-    the measured verdict, None where that is not decided; fitted: the constants come from this study.
-    """
-
-    study: str
-    op: str
-    dtype: str
-    size: str
-    mode: str
-    metric: str
-    host: float
-    host_predicted: float
-    predicted: float
-    by_device: float
-    measured: float
-    ci_low: float | None
-    ci_high: float | None
-    verdict: str
-    right: bool | None
-    fitted: bool
+# One speedup over eager as predicted and as measured. host, host_predicted: µs; by_device: the ratio of the device
+# times alone; right: whether the predicted side of 1 is the measured verdict, None where that is not decided; fitted:
+# whether the constants come from this study.
+Prediction = namedtuple(
+    "Prediction",
+    ["study", *CELL, "mode", "metric", "host", "host_predicted", "predicted", "by_device", "measured"]
+    + ["ci_low", "ci_high", "verdict", "right", "fitted"],
+)
 
 
 def calls(document: dict) -> dict[tuple, Call]:
@@ -168,21 +153,15 @@ def accuracy(rows: list[Prediction]) -> dict:
     of the host times.
     """
     frame = pd.DataFrame(rows)
-    decided = frame[frame.right.notna()]
-    right = int(decided.right.sum())
-    return {
-        "rows": len(frame),
-        "decided": len(decided),
-        "right": right,
-        "share": right / len(decided) if len(decided) else None,
-        "alone": int((decided.by_device.gt(1) == decided.verdict.eq("faster")).sum()),
-        "error": _apart(frame.predicted, frame.measured),
-        "host": _apart(frame.host_predicted, frame.host),
-    }
-
-
-def _apart(predicted: pd.Series, measured: pd.Series) -> float:
-    return float(np.expm1(np.median(np.abs(np.log(predicted / measured)))))
+    decided = frame[frame["right"].notna()]
+    right, alone = decided["right"].sum(), decided["by_device"].gt(1).eq(decided["verdict"].eq("faster")).sum()
+    error, host = (
+        np.expm1(np.median(np.abs(np.log(frame[predicted] / frame[measured]))))
+        for predicted, measured in (("predicted", "measured"), ("host_predicted", "host"))
+    )
+    share = right / len(decided) if len(decided) else None
+    counts = {"rows": len(frame), "decided": len(decided), "right": int(right), "alone": int(alone)}
+    return {**counts, "share": share, "error": float(error), "host": float(host)}
 
 
 def apply(studies: Studies, laws: dict[str, Law] | None = None) -> None:

@@ -1,7 +1,6 @@
 """How far the data can be trusted, as tables: precision, controls, jobs in doubt, goals, the law and the intervals."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -94,7 +93,7 @@ def predictions(studies: Studies) -> Iterator[str]:
         "right": "right", "median error": lambda row: numbers.percent(row["error"]),
     }  # fmt: skip
     yield sheet(rows, "lllrrrr", f"Predictions by study, mode (`{host_law.COMPILED}` or replayed) and metric", columns)
-    missed = [{**asdict(row), "speedup": row.measured} for row in studies.predictions if row.right is False]
+    missed = [{**row._asdict(), "speedup": row.measured} for row in studies.predictions if row.right is False]
     columns = {
         "study": code("study"), "op": code("op"), "size": lambda row: escape(row["size"]), "mode": code("mode"),
         "metric": "metric", "predicted": lambda row: numbers.factor(row["predicted"]), "measured": numbers.ci,
@@ -109,18 +108,16 @@ def coverage(found: dict) -> str:
         {"simulated": escape(name), **{f"{n} repeats": numbers.percent(share) for n, share in row["held"].items()}}
         for name, row in found["coverage"].items()
     ]
-    caption = (
-        f"Share of 95 % intervals that hold the true speedup, of {numbers.number(found['draws'])} simulated studies"
-    )
+    caption = "Share of 95 % intervals that hold the true speedup, of {draws:,} simulated studies".format(**found)
     return sheet(rows, "l" + "r" * (len(rows[0]) - 1), caption)
 
 
 def again(by_study: dict[str, dict]) -> str:
     """Return what measuring a part of each of these studies again confirms and contradicts."""
     rows = [
-        {"study": f"`{label}`", "cells": f"{found['cells']} of {found['of']}", "metric": metric, "speedups": row["figures"],
-         **{name: row[name] for name in ("confirmed", "contradicted", "open")}}
+        {"study": f"`{label}`", "cells": f"{found['cells']} of {found['of']}", "metric": metric, **row}
         for label, found in by_study.items()
         for metric, row in found["metrics"].items()
-    ]  # fmt: skip
-    return sheet(rows, "lrlrrrr", "Parts of studies that were measured again")
+    ]
+    columns = {name: name for name in ("study", "cells", "metric", "speedups", "confirmed", "contradicted", "open")}
+    return sheet(rows, "lrlrrrr", "Parts of studies that were measured again", {**columns, "speedups": "figures"})

@@ -7,7 +7,7 @@ from kernelbench.claims.rules import FAILS, HOLDS, OPEN
 from kernelbench.numbers import NBSP
 from kernelbench.paper import results
 from kernelbench.paper.checks import quality
-from kernelbench.paper.markdown import BREAK, escape, sheet
+from kernelbench.paper.markdown import BREAK, code, escape, sheet
 from kernelbench.paper.provenance import what_ran
 from kernelbench.paper.results import TIMED, over, speedup
 from kernelbench.paper.supplement import head
@@ -49,35 +49,29 @@ def report(
 
 def _claims(claims: list[dict], here: list[dict]) -> Iterator[str]:
     """Yield how many of the article's claims hold, each of them, and what those are judged by that can be told."""
-    yield sheet(
-        [
-            {"claims": where, **{kind: sum(claim["outcome"] == kind for claim in own) for kind in (HOLDS, FAILS, OPEN)}}
-            for where, own in (("recorded", claims), ("here", here))
-        ],
-        "lrrr",
-        "",
-    )
-    rows = []
-    for then, now in zip(claims, here, strict=True):
-        differs = f"{NBSP}{DIFFERS}" if now["outcome"] != then["outcome"] else ""
-        outcome = f"**{now['outcome']}**{differs}" if now["outcome"] != OPEN else OPEN
-        found = {"found here": escape(now["found"]), "found in the recorded studies": escape(then["found"])}
-        rows.append(
-            {
-                "": now["number"],
-                "id": f"`{now['id']}`",
-                "claim": now["sentence"],
-                "recorded": then["outcome"],
-                "here": outcome,
-                **found,
-                "rows": now["rows"],
-            }
-        )
-    columns = {name: name for name in ("", "claim", "recorded", "here")}
+    kinds, counts = (HOLDS, FAILS, OPEN), []
+    for where, own in (("recorded", claims), ("here", here)):
+        counts.append({"claims": where, **{kind: sum(claim["outcome"] == kind for claim in own) for kind in kinds}})
+    yield sheet(counts, "lrrr", "")
+    rows = [
+        {**now, "then": then["outcome"], "found then": escape(then["found"]), "here": _outcome(then, now)}
+        for then, now in zip(claims, here, strict=True)
+    ]
+    columns = {"": "number", "claim": "sentence", "recorded": "then", "here": "here"}
     yield sheet(rows, "rlll", f"Claims of the article; {DIFFERS} other than recorded", columns)
-    columns = {name: name for name in ("", "id", "here", "found here", "found in the recorded studies")}
-    caption = "What this machine's study says to the claims that it is about"
-    yield sheet([row for row in rows if row["rows"]], "rllll", caption, columns)
+    columns = {
+        "": "number", "id": code("id"), "here": "here", "found here": lambda row: escape(row["found"]),
+        "found in the recorded studies": "found then",
+    }  # fmt: skip
+    told = [row for row in rows if row["rows"]]
+    yield sheet(told, "rllll", "What this machine's study says to the claims that it is about", columns)
+
+
+def _outcome(then: dict, now: dict) -> str:
+    """Return a claim's outcome here: what can be told is bold, and has a mark where it is not the recorded one."""
+    if now["outcome"] == OPEN:
+        return OPEN
+    return f"**{now['outcome']}**" + (f"{NBSP}{DIFFERS}" if now["outcome"] != then["outcome"] else "")
 
 
 def _beside(document: dict, recorded: dict | None) -> str:
@@ -86,16 +80,17 @@ def _beside(document: dict, recorded: dict | None) -> str:
     own, other = over(document, baseline), over(recorded, baseline) if recorded else {}
     metrics, rows = results.metrics_of(own, TIMED), {}
     for key, found in own.items():
-        values = [_marked(found.get(metric), other.get(key, {}).get(metric)) for metric in metrics]
-        if key in other:
-            below = ["recorded", *(speedup(other[key].get(metric)) for metric in metrics)]
-            rows[key] = [f"{one}{BREAK}{two}" for one, two in zip(["here", *values], below, strict=True)]
-        else:
-            rows[key] = ["here", *values] if recorded else values
+        then = other.get(key, {})
+        shown = {metric: _marked(found.get(metric), then.get(metric)) for metric in metrics}
+        rows[key] = {"": "here", **shown} if recorded else shown
+        if then:
+            below = ["recorded", *(speedup(then.get(metric)) for metric in metrics)]
+            rows[key] = {
+                name: f"{shown}{BREAK}{text}" for (name, shown), text in zip(rows[key].items(), below, strict=True)
+            }
     beside = f", above those of `{recorded['study']['machine']}`; {DIFFERS} another verdict" if recorded else ""
-    header, align = (["", *metrics], "l") if recorded else (metrics, "")
     caption = f"Speedups over `{baseline}`, with 95 % intervals{beside} ({results.LEGEND})"
-    return results.cell_sheet(header, rows, align + "r" * len(metrics), caption)
+    return results.cell_sheet(rows, ("l" if recorded else "") + "r" * len(metrics), caption)
 
 
 def _marked(row: dict | None, then: dict | None) -> str:

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
+from pathlib import Path
 
 import pandas as pd
 
 from kernelbench import numbers
 from kernelbench.analysis.studies import CELL, order
+from kernelbench.figures import FIGURES
 from kernelbench.notes import FLAGS, find
-from kernelbench.numbers import BLANK
-from kernelbench.paper.markdown import ROOM, code, escape, figure, sheet, table
+from kernelbench.paper.markdown import code, escape, figure, sheet
 from kernelbench.study.study import CONTROL
 
 ROW = (*CELL, "mode")
@@ -33,6 +34,11 @@ CAPTIONS = {
 }
 
 
+def find_figures(folder: Path) -> dict[str, str]:
+    """Return the paths of a folder's figures by name, in their order; typst takes one from the top after a slash."""
+    return {name: f"/{folder.as_posix()}/{name}.svg" for name in FIGURES if (folder / f"{name}.svg").is_file()}
+
+
 def figures(label: str, paths: dict[str, str], suffix: str = "") -> Iterator[str]:
     """Yield the figures of a study by name, each with its caption."""
     for name, path in paths.items():
@@ -47,15 +53,14 @@ def by_row(document: dict, rows: Iterable[dict]) -> dict[tuple, dict[str, dict]]
     return {key: found[key] for key in sorted(found, key=order(document["study"]))}
 
 
-def cell_sheet(header: list[str], rows: dict[tuple, list[str]], align: str, caption: str) -> str:
+def cell_sheet(rows: dict[tuple, dict[str, str]], align: str, caption: str) -> str:
     """Return a table whose rows start with op, size and mode, and with the dtype where an op has several."""
     several = len({key[:2] for key in rows}) > len({key[0] for key in rows})
     named = [
-        [f"`{op}`", *([dtype] if several else []), escape(size), f"`{mode}`", *values]
-        for (op, dtype, size, mode), values in rows.items()
+        {"op": f"`{op}`", **({"dtype": dtype} if several else {}), "size": escape(size), "mode": f"`{mode}`", **shown}
+        for (op, dtype, size, mode), shown in rows.items()
     ]
-    header = ["op", *(["dtype"] if several else []), "size", "mode", *header]
-    return table(header, named, ("llrl" if several else "lrl") + align, caption, ROOM) if rows else ""
+    return sheet(named, ("llrl" if several else "lrl") + align, caption)
 
 
 def over(document: dict, baseline: str) -> dict[tuple, dict[str, dict]]:
@@ -84,11 +89,11 @@ def speedups(document: dict) -> Iterator[str]:
         rows = {}
         for key, own in found.items():
             causes = dict.fromkeys(cause for row in own.values() for cause in row["cause"].split(" and ") if cause)
-            after = [numbers.calls(paid.get(key))] if pays else []
-            rows[key] = [*(speedup(own.get(metric)) for metric in metrics), *after, escape(", ".join(causes))]
-        header = [*metrics, *(["paid after"] if pays else []), "cause"]
+            after = {"paid after": numbers.calls(paid.get(key))} if pays else {}
+            shown = {metric: speedup(own.get(metric)) for metric in metrics}
+            rows[key] = {**shown, **after, "cause": escape(", ".join(causes))}
         caption = f"Speedups over `{baseline}`, with 95 % intervals ({LEGEND})"
-        yield cell_sheet(header, rows, "r" * (len(header) - 1) + "l", caption)
+        yield cell_sheet(rows, "r" * (len(metrics) + pays) + "l", caption)
 
 
 def speedup(row: dict | None) -> str:
@@ -103,19 +108,10 @@ def missing(document: dict) -> str:
     lost = summary[summary["metric"].isin(TIMED) & summary["estimate"].isna()]
     rows = []
     for (mode, status, reason), own in lost.groupby(["mode", "status", "reason"], sort=False):
-        cells = [
-            f"`{op}` {', '.join(map(escape, sizes.unique()))}" for op, sizes in own.groupby("op", sort=False)["size"]
-        ]
-        metrics = list(own["metric"].unique())
-        rows.append(
-            {
-                "mode": f"`{mode}`",
-                "cells": "; ".join(cells),
-                "metrics": metrics,
-                "status": status,
-                "why": escape(reason),
-            }
-        )
+        sizes = {op: map(escape, found.unique()) for op, found in own.groupby("op", sort=False)["size"]}
+        cells = "; ".join(f"`{op}` {', '.join(found)}" for op, found in sizes.items())
+        what = {"mode": f"`{mode}`", "cells": cells, "metrics": list(own["metric"].unique())}
+        rows.append({**what, "status": status, "why": escape(reason)})
     return sheet(rows, "lllll", "What has no time, and why")
 
 
@@ -129,12 +125,17 @@ def times(document: dict) -> str:
     rows = {}
     for key, found in known.items():
         own = compiled.get(key, {})
-        values = [numbers.value(found[metric]["estimate"] if metric in found else None) for metric in metrics]
         counts = ", ".join(numbers.number(own[name]) for name in COMPILED if own.get(name) is not None)
-        rows[key] = [*values, counts or BLANK, numbers.number(own.get("launched") or None)]
-    header = [*(f"{metric.replace('_', ' ')}, {units[metric]}" for metric in metrics), ", ".join(COMPILED.values())]
+        rows[key] = {
+            **{
+                f"{metric.replace('_', ' ')}, {units[metric]}": found.get(metric, {}).get("estimate")
+                for metric in metrics
+            },
+            ", ".join(COMPILED.values()): counts or None,
+            "kernels": numbers.number(own.get("launched") or None),
+        }
     caption = "Times of a call, memory, and what was compiled: geometric means over the repeats, counts of the first"
-    return cell_sheet([*header, "kernels"], rows, "r" * (len(header) + 1), caption)
+    return cell_sheet(rows, "r" * (len(metrics) + 2), caption)
 
 
 def series(document: dict) -> str:
@@ -142,8 +143,7 @@ def series(document: dict) -> str:
     points = [{**row, **point} for row in document["compilation"] for point in row.get("series", [])]
     columns = {
         "op": code("op"), "mode": code("mode"), "size": lambda point: escape(str(point["size"])),
-        "first call, s": lambda point: numbers.value(point["first_call"]),
-        "latency, µs": lambda point: numbers.value(point["latency"]),
+        "first call, s": "first_call", "latency, µs": "latency",
         "graphs": lambda point: numbers.number(point["graphs"]),
         "recompiles": lambda point: numbers.number(point["recompiles"]),
     }  # fmt: skip

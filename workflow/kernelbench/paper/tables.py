@@ -85,14 +85,12 @@ def _right(row: dict | None) -> str:
 
 
 def _missed(rows: list[host_law.Prediction]) -> str:
-    wrong = [row for row in rows if row.right is False]
-    return (
-        "; ".join(
-            f"{name(row.op, row.size)} ({numbers.factor(row.predicted)}, {numbers.factor(row.measured)})"
-            for row in wrong
-        )
-        or BLANK
-    )
+    named = [
+        f"{name(row.op, row.size)} ({numbers.factor(row.predicted)}, {numbers.factor(row.measured)})"
+        for row in rows
+        if row.right is False
+    ]
+    return "; ".join(named) or BLANK
 
 
 def _kernels(studies: Studies, _: dict) -> tuple:

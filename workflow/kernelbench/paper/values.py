@@ -20,8 +20,8 @@ from kernelbench.study.study import require_known
 
 # The parameters whose arguments are names, by the kind of the name.
 NAMED = {"study": "study", "mode": "mode", "over": "mode", "metric": "metric"}
-# What an address says of the cells that it names, by its function: the table, the column that must have a value, whether
-# it names several cells, and what it shows of their rows.
+# What an address says of the cells that it names, by its function: the table, the column that must have a value,
+# whether it names several cells, and what it shows of their rows.
 SHOWN: dict[str, tuple[str, str, bool, Callable[[list[dict]], str]]] = {
     # A speedup with its interval, 1.28 [1.26, 1.30]; without it, 1.28; the least and the greatest, 0.81–2.82.
     "speedup": ("speedups", "speedup", False, lambda rows: numbers.ci(rows[0])),
@@ -54,9 +54,8 @@ class Values:
     def functions(self) -> dict[str, Callable[..., str]]:
         """Return by name what an address may call; each raises InputError for a name that no study could have."""
         methods = [name for name in vars(Values) if not name.startswith("_") and name != "functions"]
-        found = {name: self._shown(*how) for name, how in SHOWN.items()} | {
-            name: getattr(self, name) for name in methods
-        }
+        found = {name: getattr(self, name) for name in methods}
+        found |= {name: self._shown(*how) for name, how in SHOWN.items()}
         return {name: self._checked(function) for name, function in found.items()}
 
     def _checked(self, function: Callable[..., str]) -> Callable[..., str]:
@@ -105,12 +104,10 @@ class Values:
 
     def toll(self, study: str, only: str, mode: str) -> str:
         """Return how much longer than eager a mode keeps the host, in the mean over these cells, with its unit."""
-        rows = [
-            row
-            for one in ("eager", mode)
-            for row in self._rows(study, "summary", "estimate", only, mode=one, metric="host")
-        ]
-        host = pd.DataFrame(rows).pivot(index=list(CELL), columns="mode", values="estimate")
+        own, eager = (
+            self._rows(study, "summary", "estimate", only, mode=one, metric="host") for one in (mode, "eager")
+        )
+        host = pd.DataFrame([*own, *eager]).pivot(index=list(CELL), columns="mode", values="estimate")
         return numbers.with_unit([(host[mode] - host["eager"]).mean()], "µs")
 
     def setting(self, study: str, path: str) -> str:
