@@ -1,15 +1,14 @@
 """Write the text of a machine's report."""
 
 import argparse
-import json
 from pathlib import Path
 
 from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies, topic
 from kernelbench.claims import rules
 from kernelbench.errors import run
+from kernelbench.paper.files import read, shown
 from kernelbench.paper.report import report
-from kernelbench.paper.results import find_figures
 from kernelbench.records.quality_gate import Defect
 
 
@@ -23,22 +22,19 @@ def main() -> None:
     parser.add_argument("--recorded-figures", type=Path, nargs="*", default=[], help="the folder of each one's figures")
     parser.add_argument("--output", type=Path, required=True, help="the text to write")
     arguments = parser.parse_args()
-    studies = Studies([json.loads(path.read_text(encoding="utf-8")) for path in arguments.recorded])
+    studies = Studies([read(path) for path in arguments.recorded])
     host_law.apply(studies)
-    document = json.loads(arguments.document.read_text(encoding="utf-8"))
+    document = read(arguments.document)
     own = rules.local(document)
     host_law.apply(own, studies.laws or None)
     # Without the recorded studies nobody knows the names of what the claims are about.
     given = [one["study"] for one in (*studies.documents, document)]
     known = rules.load(arguments.claims, *given, names_known=bool(studies.documents))
-    figures = {"here": find_figures(arguments.figures), "recorded": {}}
+    figures = {"here": shown(arguments.figures), "recorded": {}}
     for one, folder in zip(studies.documents, arguments.recorded_figures, strict=True):
         if one is studies.get(topic(document["study"])):
-            figures["recorded"] = find_figures(folder)
-    defects = [
-        Defect(**{k: v for k, v in found.items() if k != "study"})
-        for found in json.loads(arguments.defects.read_text(encoding="utf-8"))
-    ]
+            figures["recorded"] = shown(folder)
+    defects = [Defect(**{k: v for k, v in found.items() if k != "study"}) for found in read(arguments.defects)]
     judged = [rules.judged(known, one) for one in (studies, own)]
     text = report(document, studies, *judged, [str(defect) for defect in defects], figures)
     arguments.output.write_text(text, encoding="utf-8")

@@ -1,14 +1,13 @@
 """Write the text of the supplement."""
 
 import argparse
-import json
 from pathlib import Path
 
 from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
 from kernelbench.claims.published import load as load_published
 from kernelbench.errors import run
-from kernelbench.paper.results import find_figures
+from kernelbench.paper.files import read, shown
 from kernelbench.paper.supplement import supplement
 
 
@@ -22,19 +21,17 @@ def main() -> None:
     parser.add_argument("--again", type=Path, nargs="*", default=[], help="again.json of what was measured again")
     parser.add_argument("--output", type=Path, required=True, help="the text to write")
     arguments = parser.parse_args()
-    documents = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.documents]
-    again = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in arguments.again}
+    documents = [read(path) for path in arguments.documents]
+    again = {path.parent.name: read(path) for path in arguments.again}
     studies = Studies(documents)
     host_law.apply(studies)
     published = load_published(arguments.published, *(document["study"] for document in documents))
     figures = {
-        document["study"]["machine"]: find_figures(folder)
+        document["study"]["machine"]: shown(folder)
         for document, folder in zip(documents, arguments.figures, strict=True)
     }
-    claims = json.loads(arguments.claims.read_text(encoding="utf-8"))["claims"]
-    text = supplement(
-        studies, claims, published, json.loads(arguments.coverage.read_text(encoding="utf-8")), again, figures
-    )
+    claims = read(arguments.claims)["claims"]
+    text = supplement(studies, claims, published, read(arguments.coverage), again, figures)
     arguments.output.write_text(text, encoding="utf-8")
 
 

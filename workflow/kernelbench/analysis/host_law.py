@@ -71,8 +71,8 @@ class Law:
 # whether the constants come from this study.
 Prediction = namedtuple(
     "Prediction",
-    ["study", *CELL, "mode", "metric", "host", "host_predicted", "predicted", "by_device", "measured"]
-    + ["ci_low", "ci_high", "verdict", "right", "fitted"],
+    "study op dtype size mode metric host host_predicted predicted by_device measured ci_low ci_high verdict right"
+    " fitted",
 )
 
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from pathlib import Path
 
 import pandas as pd
 
 from kernelbench import numbers
 from kernelbench.analysis.studies import CELL, order
-from kernelbench.figures import FIGURES
 from kernelbench.notes import FLAGS, find
 from kernelbench.paper.markdown import code, escape, figure, sheet
 from kernelbench.study.study import CONTROL
@@ -32,11 +30,6 @@ CAPTIONS = {
     "first_call": "First call, from empty caches",
     "published": "Published mean speedups beside those measured here",
 }
-
-
-def find_figures(folder: Path) -> dict[str, str]:
-    """Return the paths of a folder's figures by name, in their order; typst takes one from the top after a slash."""
-    return {name: f"/{folder.as_posix()}/{name}.svg" for name in FIGURES if (folder / f"{name}.svg").is_file()}
 
 
 def figures(label: str, paths: dict[str, str], suffix: str = "") -> Iterator[str]:

@@ -126,18 +126,20 @@ class Values:
 
     def control(self, study: str, metric: str) -> str:
         """Return what share 95 % of the A/A comparisons stay below by a metric: 1.4 %."""
-        found = self._studies.of(study)["control"]
-        if metric not in found:
-            raise NoData(f"the study of {study} has no A/A comparison by {metric}")
-        return numbers.percent(found[metric]["p95"])
+        return numbers.percent(self._by_metric(study, "control", metric)["p95"])
 
     def gpus(self, study: str, metric: str, name: str) -> str:
         """Return how the GPUs of a study differ: in `apart` of `of` cells, by a `median` or `p95` of that share."""
-        found = self._studies.of(study)["by_gpu"].get(metric, {})
-        if not found.get("of"):
-            raise NoData(f"the study of {study} has too few repeats for each GPU to compare GPUs by {metric}")
+        found = self._by_metric(study, "by_gpu", metric)
         require_known("gpus", name, found)
         return numbers.percent(found[name]) if name in ("median", "p95") else numbers.number(found[name])
+
+    def _by_metric(self, study: str, table: str, metric: str) -> dict:
+        found = self._studies.of(study)[table].get(metric)
+        # GPUs are compared where each has several repeats.
+        if not found or found.get("of") == 0:
+            raise NoData(f"the study of {study} compares nothing by {metric} in {table}")
+        return found
 
     def first(self, study: str, metric: str, name: str) -> str:
         """Return how many verdicts of all repeats the first ones give as well: `decided`, `same`, `opposite`, …"""
