@@ -76,8 +76,9 @@ def _doubts(document: dict) -> str:
 
 def _targets(document: dict) -> str:
     columns = {
-        "op": code("op"), "sizes": "sizes", "mode": code("mode"), "over": code("of"), "goal": "must",
-        "hoped for": "aim", "reached": "reached", "at": lambda row: row["worst"] or "mean", "": met,
+        "op": code("op"), "sizes": "sizes", "mode": code("mode"), "over": code("of"),
+        "goal": lambda row: numbers.value(row["must"]), "hoped for": lambda row: numbers.value(row["aim"]),
+        "reached": lambda row: numbers.value(row["reached"]), "at": lambda row: row["worst"] or "mean", "": met,
     }  # fmt: skip
     return sheet(document["targets"], "llllrrrrl", "Goals of the kernels, set before they were tuned", columns)
 

@@ -18,6 +18,11 @@ from kernelbench.claims.known_names import known
 from kernelbench.errors import InputError
 from kernelbench.study.study import require_known
 
+
+def _time(rows: list[dict]) -> str:
+    return numbers.with_unit([row["estimate"] for row in rows], rows[0]["unit"])
+
+
 # The parameters whose arguments are names, by the kind of the name.
 NAMED = {"study": "study", "mode": "mode", "over": "mode", "metric": "metric"}
 # What an address says of the cells that it names, by its function: the table, the column that must have a value,
@@ -30,16 +35,12 @@ SHOWN: dict[str, tuple[str, str, bool, Callable[[list[dict]], str]]] = {
     # How many cells have a speedup.
     "total": ("speedups", "speedup", True, lambda rows: numbers.number(len(rows))),
     # What a call takes, or the first call, 18.2 µs; the least and the greatest such time, 18.2–403 µs.
-    "time": ("summary", "estimate", False, lambda rows: _time(rows)),
-    "times": ("summary", "estimate", True, lambda rows: _time(rows)),
+    "time": ("summary", "estimate", False, _time),
+    "times": ("summary", "estimate", True, _time),
     # After how many calls compiling has paid for itself: 2,885, never or undecided; the range of those where it does.
     "payback": ("payback", "kind", False, lambda rows: numbers.calls(rows[0])),
     "paybacks": ("payback", "calls", True, lambda rows: numbers.span([row["calls"] for row in rows], numbers.whole)),
 }
-
-
-def _time(rows: list[dict]) -> str:
-    return numbers.with_unit([row["estimate"] for row in rows], rows[0]["unit"])
 
 
 class Values:
@@ -96,18 +97,17 @@ class Values:
 
     def busy(self, study: str, cell: str, mode: str) -> str:
         """Return the device's time of a call in the law, with its unit."""
-        calls = host_law.calls(self._studies.of(study))
-        key = (*self._at(study, cell).values(), mode)
-        if key not in calls:
+        call = host_law.calls(self._studies.of(study)).get((*self._at(study, cell).values(), mode))
+        if call is None:
             raise NoData(f"the study of {study} has no device time of {cell} in {mode}")
-        return numbers.with_unit([calls[key].device], "µs")
+        return numbers.with_unit([call.device], "µs")
 
     def toll(self, study: str, only: str, mode: str) -> str:
         """Return how much longer than eager a mode keeps the host, in the mean over these cells, with its unit."""
         own, eager = (
             self._rows(study, "summary", "estimate", only, mode=one, metric="host") for one in (mode, "eager")
         )
-        host = pd.DataFrame([*own, *eager]).pivot(index=list(CELL), columns="mode", values="estimate")
+        host = pd.DataFrame([*own, *eager]).pivot_table(index=list(CELL), columns="mode", values="estimate")
         return numbers.with_unit([(host[mode] - host["eager"]).mean()], "µs")
 
     def setting(self, study: str, path: str) -> str:
