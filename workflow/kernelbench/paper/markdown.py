@@ -1,7 +1,7 @@
-"""Markdown as pandoc reads it: tables, figures and what has to be escaped."""
+"""Markdown as pandoc reads it: tables, and what has to be escaped."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import ceil
 
 from kernelbench import numbers
@@ -31,12 +31,11 @@ def table(header: list[str], rows: list[list[str]], align: str, caption: str = "
     return f"{text}\n\n: {caption}\n" if caption else f"{text}\n"
 
 
-def sheet(rows: Iterable[dict], align: str, caption: str, columns: dict[str, str | Callable] | None = None) -> str:
+def sheet(rows: list[dict], align: str, caption: str, columns: dict[str, str | Callable] | None = None) -> str:
     """Return a table that keeps to the page, nothing without rows.
 
     columns: by header the key of a row, or a function of a row; without it the keys of the rows are the headers.
     """
-    rows = list(rows)
     columns = columns or {key: key for row in rows[:1] for key in row}
     shown = [
         [numbers.text(column(row) if callable(column) else row[column]) for column in columns.values()] for row in rows
@@ -73,11 +72,6 @@ def widths_of(rows: list[list[str]]) -> list[tuple[float, float]]:
 def _width(text: str) -> float:
     """Return how wide a text is; all signs of code are as wide as a digit."""
     return len(text.replace("`", "")) - (0 if "`" in text else THINNER * len(NARROW.findall(text)))
-
-
-def figure(path: str, caption: str, label: str) -> str:
-    """Return a figure on a line of its own; `path` is from the top of the checkout, after a slash."""
-    return f"![{caption}]({path}){{#{label}}}\n"
 
 
 def escape(text: str) -> str:

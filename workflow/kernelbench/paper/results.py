@@ -8,7 +8,7 @@ import pandas as pd
 from kernelbench import numbers
 from kernelbench.analysis.studies import CELL, order
 from kernelbench.notes import FLAGS, find
-from kernelbench.paper.markdown import code, escape, figure, sheet
+from kernelbench.paper.markdown import code, escape, sheet
 from kernelbench.study.study import CONTROL
 
 ROW = (*CELL, "mode")
@@ -35,7 +35,7 @@ CAPTIONS = {
 def figures(label: str, paths: dict[str, str], suffix: str = "") -> Iterator[str]:
     """Yield the figures of a study by name, each with its caption."""
     for name, path in paths.items():
-        yield figure(path, f"{CAPTIONS[name]}{suffix}.", f"fig-{label}-{name}")
+        yield f"![{CAPTIONS[name]}{suffix}.]({path}){{#fig-{label}-{name}}}\n"
 
 
 def by_row(document: dict, rows: Iterable[dict]) -> dict[tuple, dict[str, dict]]:

@@ -121,8 +121,7 @@ class Values:
 
     def fact(self, study: str, name: str) -> str:
         """Return what is known of a study as a whole, by one of the names of FACTS."""
-        require_known("fact", name, FACTS)
-        return FACTS[name](self._studies.of(study))
+        return _pick("fact", name, FACTS)(self._studies.of(study))
 
     def control(self, study: str, metric: str) -> str:
         """Return what share 95 % of the A/A comparisons stay below by a metric: 1.4 %."""
@@ -130,9 +129,8 @@ class Values:
 
     def gpus(self, study: str, metric: str, name: str) -> str:
         """Return how the GPUs of a study differ: in `apart` of `of` cells, by a `median` or `p95` of that share."""
-        found = self._by_metric(study, "by_gpu", metric)
-        require_known("gpus", name, found)
-        return numbers.percent(found[name]) if name in ("median", "p95") else numbers.number(found[name])
+        found = _pick("gpus", name, self._by_metric(study, "by_gpu", metric))
+        return numbers.percent(found) if name in ("median", "p95") else numbers.number(found)
 
     def _by_metric(self, study: str, table: str, metric: str) -> dict:
         found = self._studies.of(study)[table].get(metric)
@@ -143,9 +141,7 @@ class Values:
 
     def first(self, study: str, metric: str, name: str) -> str:
         """Return how many verdicts of all repeats the first ones give as well: `decided`, `same`, `opposite`, …"""
-        found = self._studies.row(study, "first_repeats", metric=metric)
-        require_known("first", name, found)
-        return numbers.number(found[name])
+        return numbers.number(_pick("first", name, self._studies.row(study, "first_repeats", metric=metric)))
 
     def law(self, mode: str, name: str) -> str:
         """Return a constant of the law in µs: `call`, or `each` launch or copy."""
@@ -166,9 +162,8 @@ class Values:
         ]
         if not rows:
             raise NoData("no study but the fitted one has what the law predicts")
-        found = host_law.accuracy(rows)
-        require_known("predicted", name, found)
-        return numbers.percent(found[name]) if name in ("share", "error", "host") else numbers.number(found[name])
+        found = _pick("predicted", name, host_law.accuracy(rows))
+        return numbers.percent(found) if name in ("share", "error", "host") else numbers.number(found)
 
     def size(self, size: str) -> str:
         """Return a size as people write it: 20,971,520."""
@@ -176,14 +171,11 @@ class Values:
 
     def constant(self, name: str) -> str:
         """Return a number of constants.yaml."""
-        require_known("constant", name, self._constants["numbers"])
-        return str(self._constants["numbers"][name])
+        return str(_pick("constant", name, self._constants["numbers"]))
 
     def published(self, op: str, name: str) -> str:
         """Return what the earlier study published about an op: its `mean`, `low` or `high` speedup."""
-        require_known("published", op, self._earlier["ops"])
-        require_known("published", name, ("mean", "low", "high"))
-        return numbers.factor(self._earlier["ops"][op][name])
+        return numbers.factor(_pick("published", name, _pick("published", op, self._earlier["ops"])))
 
     def _at(self, study: str, cell: str) -> dict[str, str]:
         require_known("op", cell.split()[0], self._names["op"])
@@ -216,6 +208,12 @@ class Values:
             require_known("op", op, self._names["op"])
             wanted.append((op, sizes[0] if sizes else ""))
         return wanted
+
+
+def _pick(what: str, name: str, given: dict):
+    """Return what goes by a name; raise InputError, which says what has no such name, where nothing does."""
+    require_known(what, name, given)
+    return given[name]
 
 
 def _gpu(document: dict) -> str:
