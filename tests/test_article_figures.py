@@ -2,7 +2,6 @@
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -125,7 +124,7 @@ def test_each_prediction_is_a_point_and_each_miss_has_its_name(studies, drawn):
         missed = {(name(row.op, row.size), rounded(row.predicted, row.measured)) for row in rows if row.right is False}
         assert {(text.get_text(), rounded(*text.xy)) for text in axis.texts} == missed
     row = next(row for row in studies.predictions if row.right is False)
-    both = calls._tell_apart([row, replace(row, dtype="other")], studies)
+    both = calls._tell_apart([row, row._replace(dtype="other")], studies)
     assert both == [f"{name(row.op, row.size)} ({dtype})" for dtype in (row.dtype, "other")]
 
 

@@ -10,9 +10,8 @@ from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
 from kernelbench.claims import published, rules
 from kernelbench.paper import article
-from kernelbench.paper.markdown import widths_of
+from kernelbench.paper.markdown import ROOM, widths_of
 from kernelbench.paper.report import report
-from kernelbench.paper.results import ROOM
 from kernelbench.paper.supplement import supplement
 
 ROOT = Path(__file__).parents[1]

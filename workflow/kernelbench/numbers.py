@@ -1,11 +1,16 @@
 """Numbers and words as the documents show them: the one place where a measured value becomes text."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from math import floor, log10
 
 # Keeps a number with its unit, and an interval in one piece.
 NBSP = "\u00a0"
+# What stands where there is no number.
+BLANK = "–"
+# How a verdict looks beside a number.
+SIGNS = {"faster": "↑", "slower": "↓", "equivalent": "=", "inconclusive": "?"}
 
 
 def ci(row: dict) -> str:
@@ -25,9 +30,16 @@ def ci(row: dict) -> str:
     return _minus(f"{estimate:,.{decimals}f} [{low:,.{decimals}f},{NBSP}{high:,.{decimals}f}]")
 
 
+def signed(row: dict | None) -> str:
+    """Return a speedup with its interval and the sign of its verdict, – where there is no row or no value in it."""
+    if row is None or row["speedup"] is None:
+        return BLANK
+    return f"{ci(row)} {SIGNS.get(row['verdict'], '')}".strip()
+
+
 def value(number: float | None) -> str:
     """Return a measured number with about three significant digits, – where there is none."""
-    return "–" if number is None else _minus(f"{number:,.{_decimals(number)}f}")
+    return BLANK if number is None else _minus(f"{number:,.{_decimals(number)}f}")
 
 
 def _minus(text: str) -> str:
@@ -39,8 +51,10 @@ def _decimals(number: float) -> int:
     return max(0, min(4, 2 - floor(log10(abs(number))))) if number else 0
 
 
-def percent(share: float) -> str:
-    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %."""
+def percent(share: float | None) -> str:
+    """Return a share as text with two significant digits below 10 %, whole above: 0.0123 is 1.2 %; – for None."""
+    if share is None:
+        return BLANK
     digits = f"{share * 100:#.2g}" if 0 < share < 0.0995 else f"{share * 100:.0f}"
     return f"{digits}{NBSP}%"
 
@@ -50,15 +64,19 @@ def factor(speedup: float) -> str:
     return f"{speedup:.2f}" if speedup < 10 else f"{speedup:,.1f}"
 
 
-def between(low: float, high: float) -> str:
-    """Return the ends of a range of speedups: 0.81–2.82, or one of them where both read the same."""
-    ends = [factor(low), factor(high)]
-    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+def span(values: list[float], show: Callable[[float], str] = factor) -> str:
+    """Return the least and the greatest of values as `show` writes them: 0.81–2.82, or one where both read the same."""
+    return "–".join(dict.fromkeys([show(min(values)), show(max(values))]))
 
 
-def number(count: float) -> str:
-    """Return a count: 1,240."""
-    return f"{count:,.10g}"
+def whole(count: float) -> str:
+    """Return a number without its decimals: 10,156."""
+    return f"{count:,.0f}"
+
+
+def number(count: float | None) -> str:
+    """Return a count: 1,240; – where there is none."""
+    return BLANK if count is None else f"{count:,.10g}"
 
 
 def size(text: str) -> str:
@@ -66,27 +84,27 @@ def size(text: str) -> str:
     return number(int(text)) if text.isdigit() else re.sub(r"(?<=\d)(?=[KMG]iB$)", NBSP, text)
 
 
-def with_unit(time: float, unit: str) -> str:
-    """Return a time with its unit, of µs from 1,000 on in ms: 18.2 µs, 5.27 ms."""
-    return range_with_unit(time, time, unit)
+def text(given) -> str:
+    """Return what a table shows: a text as it is, a count, a measured number, a list with commas, – for None."""
+    if isinstance(given, list):
+        return ", ".join(map(str, given))
+    return given if isinstance(given, str) else value(given) if isinstance(given, float) else number(given)
 
 
-def range_with_unit(low: float, high: float, unit: str) -> str:
-    """Return the ends of a range of times with their unit, in ms where the greater one has 1,000 µs or more."""
-    if unit == "µs" and high >= 1000:
-        low, high, unit = low / 1000, high / 1000, "ms"
-    ends = [value(low), value(high)]
-    return f"{ends[0] if ends[0] == ends[1] else '–'.join(ends)}{NBSP}{unit}"
+def with_unit(times: list[float], unit: str) -> str:
+    """Return a time, or the least and the greatest of several, with the unit: 18.2–403 µs; from 1,000 µs on in ms."""
+    if unit == "µs" and max(times) >= 1000:
+        times, unit = [time / 1000 for time in times], "ms"
+    return f"{span(times, value)}{NBSP}{unit}"
 
 
-def calls(row: dict) -> str:
-    """Return after how many calls a row of `payback` says that compiling has paid."""
-    return {"after": lambda: f"{row['calls']:,.0f}", "never": lambda: "never"}.get(row["kind"], lambda: "undecided")()
-
-
-def whole_range(low: float, high: float) -> str:
-    """Return the ends of a range of whole numbers: 1,006–10,156."""
-    return f"{low:,.0f}–{high:,.0f}"
+def calls(row: dict | None) -> str:
+    """Return after how many calls a row of `payback` says that compiling has paid, – where there is no row."""
+    if row is None:
+        return BLANK
+    if row["kind"] == "after":
+        return whole(row["calls"])
+    return "never" if row["kind"] == "never" else "undecided"
 
 
 def duration(seconds: float) -> str:

@@ -18,10 +18,12 @@ The replay of a graph is one launch: L = 1. Eager's H, D and L are measured. The
 one plus the difference that the law makes; the predicted speedup by throughput is the ratio of the law's two times.
 """
 
+from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from kernelbench.analysis.studies import CELL, OPS, Studies, topic
 
@@ -41,6 +43,16 @@ class Call:
     device: float
     launches: float
 
+    @property
+    def latency(self) -> float:
+        """After how many µs host and device are through with the last kernel of a call that is waited for."""
+        return max(self.host + self.device / self.launches, self.host / self.launches + self.device)
+
+    @property
+    def throughput(self) -> float:
+        """How many µs each of many calls back to back takes."""
+        return max(self.host, self.device)
+
 
 @dataclass(frozen=True)
 class Law:
@@ -54,31 +66,14 @@ class Law:
         return self.call + self.each * count
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """One speedup over eager as predicted and as measured.
-
-    launches: of the mode; host, host_predicted: µs; by_device: the ratio of the device times alone; right: whether the
-    predicted side of 1 is the measured verdict, None where that is not decided; fitted: the constants come from here.
-    """
-
-    study: str
-    op: str
-    dtype: str
-    size: str
-    mode: str
-    metric: str
-    launches: float
-    host: float
-    host_predicted: float
-    predicted: float
-    by_device: float
-    measured: float
-    ci_low: float | None
-    ci_high: float | None
-    verdict: str
-    right: bool | None
-    fitted: bool
+# One speedup over eager as predicted and as measured. host, host_predicted: µs; by_device: the ratio of the device
+# times alone; right: whether the predicted side of 1 is the measured verdict, None where that is not decided; fitted:
+# whether the constants come from this study.
+Prediction = namedtuple(
+    "Prediction",
+    "study op dtype size mode metric host host_predicted predicted by_device measured ci_low ci_high verdict right"
+    " fitted",
+)
 
 
 def calls(document: dict) -> dict[tuple, Call]:
@@ -86,127 +81,103 @@ def calls(document: dict) -> dict[tuple, Call]:
 
     The device's time is that of the device timer, or by the profiler where a call launches more than a delay can hide.
     """
-    values, uncovered = {}, set()
+    times, uncovered = {}, set()
     for row in document["summary"]:
-        key = (*(row[name] for name in CELL), row["mode"])
-        if row["metric"] in ("host", "device") and row["estimate"] is not None:
-            values[*key, row["metric"]] = row["estimate"]
+        times[*_key(row), row["metric"]] = row["estimate"]
         if any(note["code"] == "Uncovered" for note in row["notes"]):
-            uncovered.add(key)
+            uncovered.add(_key(row))
     found = {}
     for row in document["compilation"]:
-        key = (*(row[name] for name in CELL), row["mode"])
-        device = row.get("busy") if key in uncovered else values.get((*key, "device"))
-        host = values.get((*key, "host"))
-        if host and device and row.get("launched"):
-            found[key] = Call(host, device, row["launched"])
+        key = _key(row)
+        device = row.get("busy") if key in uncovered else times.get((*key, "device"))
+        call = Call(times.get((*key, "host")), device, row.get("launched"))
+        if call.host and call.device and call.launches:
+            found[key] = call
     return found
+
+
+def _key(row: dict) -> tuple:
+    return tuple(row[name] for name in (*CELL, "mode"))
 
 
 def fit(document: dict) -> dict[str, Law]:
     """Return the constants of each mode by a least-squares line through the host times of a study's cells."""
-    found = calls(document)
-    points = {mode: [] for mode in MODES}
-    for key, call in found.items():
-        if key[3] in points and (count := _count(found, key)) is not None:
-            points[key[3]].append((count, call.host))
-    return {mode: Law(*_line(own)) for mode, own in points.items() if len({count for count, _ in own}) > 1}
-
-
-def predictions(documents: list[dict], laws: dict[str, Law]) -> list[Prediction]:
-    """Return all that the law predicts of the studies, in their order."""
-    return [row for document in documents for row in _of_study(document, laws)]
-
-
-def _of_study(document: dict, laws: dict[str, Law]) -> Iterator[Prediction]:
-    found, label = calls(document), document["study"]["machine"]
-    key = (*CELL, "mode", "metric")
-    times = {tuple(row[k] for k in key): row["estimate"] for row in document["summary"]}
-    for row in document["speedups"]:
-        at = tuple(row[k] for k in (*CELL, "mode"))
-        eager = (*at[:3], EAGER)
-        known = at in found and eager in found and row["mode"] in laws and row["speedup"] is not None
-        if not known or row["baseline"] != EAGER or row["metric"] not in PREDICTED:
-            continue
-        count = _count(found, at)
-        if count is None:
-            continue
-        host = laws[row["mode"]].host(count)
-        call = Call(host, found[at].device, 1 if row["mode"] == REPLAYED else found[at].launches)
-        speedup = _speedup(row["metric"], found[eager], call, times[*eager, row["metric"]])
-        decided = row["verdict"] in ("faster", "slower")
-        yield Prediction(
-            label, *at, row["metric"], found[at].launches, found[at].host, host, speedup,
-            found[eager].device / call.device, row["speedup"], row["ci_low"], row["ci_high"], row["verdict"],
-            (speedup > 1) == (row["verdict"] == "faster") if decided else None,
-            topic(document["study"]) == OPS,
-        )  # fmt: skip
-
-
-def _speedup(metric: str, eager: Call, call: Call, measured: float) -> float:
-    if metric == "throughput":
-        return max(eager.host, eager.device) / max(call.host, call.device)
-    return measured / (measured + latency(call) - latency(eager))
-
-
-def latency(call: Call) -> float:
-    """Return in µs when host and device are through with the last kernel of a call."""
-    return max(call.host + call.device / call.launches, call.host / call.launches + call.device)
+    found, laws = calls(document), {}
+    for mode in MODES:
+        counted = [(_count(found, key), call.host) for key, call in found.items() if key[3] == mode]
+        points = [(count, host) for count, host in counted if count is not None]
+        if len({count for count, _ in points}) > 1:
+            each, call = np.polyfit(*zip(*points, strict=True), 1)
+            laws[mode] = Law(float(call), float(each))
+    return laws
 
 
 def _count(found: dict[tuple, Call], key: tuple) -> float | None:
-    """Return the launches of a compiled call, the copies of a replayed one; None without the compiled one beside it."""
-    if key[3] == COMPILED:
-        return found[key].launches
-    compiled = found.get((*key[:3], COMPILED))
-    return None if compiled is None else found[key].launches - compiled.launches
+    """Return the launches of a compiled call, the copies of a replayed one; None where one of the two is missing."""
+    own, compiled = found.get(key), found.get((*key[:3], COMPILED))
+    if own is None or compiled is None:
+        return None
+    return own.launches if own is compiled else own.launches - compiled.launches
 
 
-def _line(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return (intercept, slope) of the least-squares line through (x, y)."""
-    slope, intercept = np.polyfit(*np.array(points).T, 1)
-    return float(intercept), float(slope)
+def predict(document: dict, laws: dict[str, Law]) -> Iterator[Prediction]:
+    """Yield all that the law predicts of a study."""
+    found, study = calls(document), document["study"]
+    waited = {_key(row): row["estimate"] for row in document["summary"] if row["metric"] == "latency"}
+    for row in document["speedups"]:
+        key, eager = _key(row), (*_key(row)[:3], EAGER)
+        asked = row["baseline"] == EAGER and row["metric"] in PREDICTED and row["mode"] in laws
+        count = _count(found, key) if asked and row["speedup"] is not None and eager in found else None
+        if count is None:
+            continue
+        own, before = found[key], found[eager]
+        host = laws[row["mode"]].host(count)
+        call = Call(host, own.device, 1 if row["mode"] == REPLAYED else own.launches)
+        if row["metric"] == "throughput":
+            predicted = before.throughput / call.throughput
+        else:
+            predicted = waited[eager] / (waited[eager] + call.latency - before.latency)
+        decided = row["verdict"] in ("faster", "slower")
+        yield Prediction(
+            study["machine"], *key, row["metric"], own.host, host, predicted, before.device / own.device,
+            row["speedup"], row["ci_low"], row["ci_high"], row["verdict"],
+            (predicted > 1) == (row["verdict"] == "faster") if decided else None, topic(study) == OPS,
+        )  # fmt: skip
 
 
 def accuracy(rows: list[Prediction]) -> dict:
-    """Return how well these predictions fit: {rows, decided, right, error, host, worst}.
+    """Return how well these predictions fit: {rows, decided, right, share, alone, error, host}.
 
-    error: the median of how far predicted and measured speedup are apart, as a share; host: the same of the host times;
-    worst: the Prediction that is farthest off.
+    share: how much of the decided verdicts is right, None where none is decided; alone: how many would be right by
+    device time alone; error: the median of how far predicted and measured speedup are apart, as a share; host: the same
+    of the host times.
     """
-    apart = [abs(np.log(row.predicted / row.measured)) for row in rows]
-    host = [abs(np.log(row.host_predicted / row.host)) for row in rows]
-    judged = [row.right for row in rows if row.right is not None]
-    return {
-        "rows": len(rows),
-        "decided": len(judged),
-        "right": sum(judged),
-        "error": float(np.expm1(np.median(apart))),
-        "host": float(np.expm1(np.median(host))),
-        "worst": rows[int(np.argmax(apart))],
-    }
+    frame = pd.DataFrame(rows)
+    decided = frame[frame["right"].notna()]
+    right, alone = decided["right"].sum(), decided["by_device"].gt(1).eq(decided["verdict"].eq("faster")).sum()
+    error, host = (
+        np.expm1(np.median(np.abs(np.log(frame[predicted] / frame[measured]))))
+        for predicted, measured in (("predicted", "measured"), ("host_predicted", "host"))
+    )
+    share = right / len(decided) if len(decided) else None
+    counts = {"rows": len(frame), "decided": len(decided), "right": int(right), "alone": int(alone)}
+    return {**counts, "share": share, "error": float(error), "host": float(host)}
 
 
 def apply(studies: Studies, laws: dict[str, Law] | None = None) -> None:
     """Give the studies the laws, fitted to theirs of the ops unless given, all predictions, and a table `law` each.
 
-    The table has a row for each mode and metric: what `accuracy` returns, and `share`, how much of the decided verdicts
-    is right, None where none is decided.
+    The table has what `accuracy` returns for each mode and metric.
     """
     if laws is None:
         laws = fit(studies.of(OPS)) if OPS in studies else {}
-    studies.laws, studies.predictions = laws, predictions(studies.documents, laws)
+    studies.laws, studies.predictions = laws, []
     for document in studies.documents:
-        own = [row for row in studies.predictions if row.study == document["study"]["machine"]]
-        document["law"] = [_row(rows) for mode in MODES for metric in PREDICTED if (rows := select(own, mode, metric))]
-
-
-def select(rows: list[Prediction], mode: str, metric: str) -> list[Prediction]:
-    """Return the predictions of a mode by a metric."""
-    return [row for row in rows if (row.mode, row.metric) == (mode, metric)]
-
-
-def _row(rows: list[Prediction]) -> dict:
-    found = accuracy(rows)
-    share = found["right"] / found["decided"] if found["decided"] else None
-    return {"mode": rows[0].mode, "metric": rows[0].metric, **found, "share": share}
+        own = list(predict(document, laws))
+        studies.predictions += own
+        document["law"] = [
+            {"mode": mode, "metric": metric, **accuracy(rows)}
+            for mode in MODES
+            for metric in PREDICTED
+            if (rows := [row for row in own if (row.mode, row.metric) == (mode, metric)])
+        ]

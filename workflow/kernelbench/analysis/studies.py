@@ -10,11 +10,14 @@ OPS = "ops"
 CELL = ("op", "dtype", "size")
 
 
+class NoData(Exception):
+    """What an address names is no mistake, but no study that the document is built from has it."""
+
+
 def order(study: dict) -> Callable[[tuple], tuple]:
     """Return a key that sorts (op, dtype, size) and (op, dtype, size, mode) as a study's mapping has them."""
-    ops = list(study["ops"])
+    ops, modes = list(study["ops"]), list(study["modes"])
     sizes = {op: [*map(str, entry["sizes"]), ALL] for op, entry in study["ops"].items()}
-    modes = list(study["modes"])
 
     def key(row: tuple) -> tuple:
         op, dtype, size, *mode = row
@@ -23,14 +26,15 @@ def order(study: dict) -> Callable[[tuple], tuple]:
     return key
 
 
-class NoData(Exception):
-    """What an address names is no mistake, but no study that the document is built from has it."""
-
-
 def topic(study: dict) -> str:
     """Return the topic of a study's mapping: its name, `ops` where it has none, after `cpu-` on a CPU."""
     prefix = "cpu-" if study["machine"].startswith("cpu") else ""
     return prefix + (study.get("study") or OPS)
+
+
+def list_cells(document: dict) -> list[tuple[str, str, str]]:
+    """Return every (op, dtype, size) of a document."""
+    return list(dict.fromkeys(tuple(row[key] for key in CELL) for row in document["summary"]))
 
 
 class Studies:
@@ -43,8 +47,8 @@ class Studies:
         self.documents = documents
         first = {topic(document["study"]): document for document in reversed(documents)}
         self._by_topic = first if by_topic is None else by_topic
-        self._rows = {}
-        # The law, with what it predicts of these studies: law.apply sets both.
+        self._indexes = {}
+        # The law, with what it predicts of these studies: host_law.apply sets both.
         self.laws, self.predictions = {}, []
 
     def __contains__(self, name: str) -> bool:
@@ -63,35 +67,38 @@ class Studies:
     def cell(self, name: str, words: str) -> tuple[str, str, str]:
         """Return the (op, dtype, size) that `words` name in a topic: "softmax 1024", or "gpt 12 bfloat16".
 
-        Without a dtype it is the only one that the op has at that size. Raises NoData where the study has no such cell,
-        InputError where the words are too few, too many, or fit cells of several dtypes.
+        Words without a dtype name the only one that the op has at that size. Raises NoData where the study has no such
+        cell, InputError where the words are too few, too many, or fit cells of several dtypes.
         """
         parts = words.split()
         if len(parts) not in (2, 3):
             raise InputError(f"{words}: is no cell; allowed: an op and a size, and a dtype where there are several")
-        cells = dict.fromkeys(tuple(row[key] for key in CELL) for row in self.of(name)["summary"])
-        found = [cell for cell in cells if [cell[0], cell[2], *([cell[1]] if len(parts) == 3 else [])] == parts]
+        found = [
+            cell for cell in list_cells(self.of(name)) if parts in ([cell[0], cell[2]], [cell[0], cell[2], cell[1]])
+        ]
         if not found:
             raise NoData(f"the study of {name} has no {words}")
         if len(found) > 1:
             raise InputError(f"{name}: {words}: has several dtypes; allowed: one of {[cell[1] for cell in found]}")
         return found[0]
 
+    def find(self, name: str, table: str, **where) -> dict | None:
+        """Return the row of a table of a topic's document that has these values, None where there is none."""
+        at = (name, table, *where)
+        if at not in self._indexes:
+            self._indexes[at] = {tuple(row.get(key) for key in where): row for row in self.of(name)[table]}
+        return self._indexes[at].get(tuple(where.values()))
+
     def row(self, name: str, table: str, **where) -> dict:
         """Return the row of a table of a topic's document that has these values; raise NoData where there is none."""
-        keys = tuple(sorted(where))
-        at = (name, table, keys)
-        if at not in self._rows:
-            rows = self.of(name)[table]
-            self._rows[at] = {tuple(row.get(key) for key in keys): row for row in rows}
-        values = tuple(where[key] for key in keys)
-        if values not in self._rows[at]:
+        found = self.find(name, table, **where)
+        if found is None:
             raise NoData(f"{table} of the study of {name} has no row of {' '.join(map(str, where.values()))}")
-        return self._rows[at][values]
+        return found
 
     def rows(self, name: str, table: str, **where) -> list[dict]:
-        """Return the rows of a table in which each column has the value, or one of the list of values; no means."""
-        wanted = {key: value if isinstance(value, list | tuple) else [value] for key, value in where.items()}
+        """Return the rows of a table, of single sizes, whose columns have the value or one of the list of values."""
+        wanted = {key: value if isinstance(value, list) else [value] for key, value in where.items()}
         return [
             row
             for row in self.of(name)[table]

@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from kernelbench import numbers
 from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.targets import meets
 from kernelbench.notes import FLAGS, find
-from kernelbench.paper.markdown import escape
-from kernelbench.paper.provenance import listed
-from kernelbench.paper.results import FLAGGED, sheet
-from kernelbench.paper.tables import BLANK
+from kernelbench.paper.markdown import code, escape, sheet
+from kernelbench.paper.results import FLAGGED
 from kernelbench.study.metrics import ALL
 
 # How many cells are named whose jobs are in doubt.
@@ -23,109 +22,103 @@ def quality(document: dict) -> Iterator[str]:
     """Yield how narrow the intervals are, what the controls say, which jobs are in doubt, and the goals."""
     yield _precision(document)
     yield _controls(document)
-    yield doubts(document)
+    yield _doubts(document)
     yield _targets(document)
 
 
 def _precision(document: dict) -> str:
-    baseline, by_metric = document["study"]["baselines"][0], {}
-    for row in document["speedups"]:
-        if row["baseline"] == baseline and row["size"] != ALL and row["ci_low"] is not None:
-            by_metric.setdefault(row["metric"], []).append(row)
-    rows = []
-    for metric, own in by_metric.items():
-        half = [np.log(row["ci_high"] / row["ci_low"]) / 2 for row in own]
-        shares = [numbers.percent(float(np.expm1(np.quantile(half, share)))) for share in (0.5, 0.95)]
-        flagged = sum(find(row["notes"], *FLAGS) is not None for row in own)
-        rows.append([metric.replace("_", " "), numbers.number(len(own)), *shares, numbers.number(flagged)])
-    header = ["metric", "speedups", "median", "95 % within", f"{FLAGGED}"]
-    return sheet(header, rows, "lrrrr", f"Half widths of the intervals of the speedups over `{baseline}`")
+    baseline, rows = document["study"]["baselines"][0], []
+    speedups = pd.DataFrame(document["speedups"])
+    known = speedups[speedups["baseline"].eq(baseline) & speedups["size"].ne(ALL) & speedups["ci_low"].notna()]
+    for metric, own in known.groupby("metric", sort=False):
+        half = np.log(own["ci_high"] / own["ci_low"]) / 2
+        median, most = (numbers.percent(np.expm1(half.quantile(share))) for share in (0.5, 0.95))
+        flagged = sum(find(notes, *FLAGS) is not None for notes in own["notes"])
+        rows.append(
+            {
+                "metric": metric.replace("_", " "),
+                "speedups": len(own),
+                "median": median,
+                "95 % within": most,
+                FLAGGED: flagged,
+            }
+        )
+    return sheet(rows, "lrrrr", f"Half widths of the intervals of the speedups over `{baseline}`")
 
 
 def _controls(document: dict) -> str:
-    control, by_gpu = document["control"], document["by_gpu"]
-    first = {row["metric"]: row for row in document["first_repeats"]}
+    tables = [document["control"], document["by_gpu"], {row["metric"]: row for row in document["first_repeats"]}]
     rows = []
-    for metric in dict.fromkeys([*control, *by_gpu, *first]):
-        aa, gpu, early = control.get(metric), by_gpu.get(metric), first.get(metric)
-        differ = gpu and gpu["of"]
-        rows.append([
-            metric.replace("_", " "),
-            numbers.number(aa["cells"]) if aa else BLANK,
-            numbers.percent(aa["p95"]) if aa else BLANK,
-            f"{gpu['apart']} of {gpu['of']}" if differ else BLANK,
-            numbers.percent(gpu["median"]) if differ and gpu["median"] is not None else BLANK,
-            f"{early['same']} of {early['decided']}" if early else BLANK,
-            numbers.number(early["opposite"]) if early else BLANK,
-        ])  # fmt: skip
-    header = ["metric", "A/A cells", "95 % within", "GPUs apart", "typically by", "first repeats agree", "opposite"]
-    return sheet(
-        header, rows, "lrrrrrr", "Eager against itself (A/A), dependence on the GPU, and the first repeats alone"
-    )
+    for metric in dict.fromkeys(metric for table in tables for metric in table):
+        same, gpu, first = (table.get(metric, {}) for table in tables)
+        rows.append({
+            "metric": metric.replace("_", " "),
+            "A/A cells": same.get("cells"),
+            "95 % within": numbers.percent(same.get("p95")),
+            "GPUs apart": "{apart} of {of}".format(**gpu) if gpu.get("of") else None,
+            "typically by": numbers.percent(gpu["median"] if gpu.get("of") else None),
+            "first repeats agree": "{same} of {decided}".format(**first) if first else None,
+            "opposite": first.get("opposite"),
+        })  # fmt: skip
+    return sheet(rows, "lrrrrrr", "Eager against itself (A/A), dependence on the GPU, and the first repeats alone")
 
 
-def doubts(document: dict) -> str:
+def _doubts(document: dict) -> str:
     """Return which jobs are in doubt, by why and cell."""
     suspects = document["jobs"]["suspects"] or {"kinds": {}}
     rows = []
     for kind, found in suspects["kinds"].items():
         cells = [f"{cell['op']} {cell['size']}: {cell['jobs']}" for cell in found["cells"]]
         more = [f"{len(cells) - NAMED} more"] if len(cells) > NAMED else []
-        rows.append([kind, numbers.number(found["jobs"]), escape("; ".join(cells[:NAMED] + more))])
-    caption = f"Jobs in doubt: {suspects['jobs']} of {suspects['of']}" if rows else ""
-    return sheet(["why", "jobs", "cells"], rows, "lrl", caption)
+        rows.append({"why": kind, "jobs": found["jobs"], "cells": escape("; ".join(cells[:NAMED] + more))})
+    return sheet(rows, "lrl", f"Jobs in doubt: {suspects.get('jobs')} of {suspects.get('of')}")
 
 
 def _targets(document: dict) -> str:
-    header = ["op", "sizes", "mode", "over", "goal", "hoped for", "reached", "at", ""]
-    rows = [
-        [f"`{row['op']}`", listed(row["sizes"]), f"`{row['mode']}`", f"`{row['of']}`", numbers.value(row["must"]),
-         numbers.value(row["aim"]), numbers.value(row["reached"]), row["worst"] or "mean", meets(row)]
-        for row in document["targets"]
-    ]  # fmt: skip
-    return sheet(header, rows, "llllrrrrl", "Goals of the kernels, set before they were tuned")
+    columns = {
+        "op": code("op"), "sizes": "sizes", "mode": code("mode"), "over": code("of"),
+        "goal": lambda row: numbers.value(row["must"]), "hoped for": lambda row: numbers.value(row["aim"]),
+        "reached": lambda row: numbers.value(row["reached"]), "at": lambda row: row["worst"] or "mean", "": meets,
+    }  # fmt: skip
+    return sheet(document["targets"], "llllrrrrl", "Goals of the kernels, set before they were tuned", columns)
 
 
 def predictions(studies: Studies) -> Iterator[str]:
     """Yield the constants of the law, how well it predicts each study, and the verdicts that it misses."""
-    rows = [[f"`{mode}`", numbers.value(own.call), numbers.value(own.each)] for mode, own in studies.laws.items()]
-    yield sheet(["mode", "a call, µs", "each launch or copied input, µs"], rows, "lrr", "Constants of the law")
-    header = ["study", "mode", "metric", "predictions", "decided", "right", "median error"]
-    rows = [
-        [f"`{document['study']['machine']}`", f"`{row['mode']}`", row["metric"], str(row["rows"]), str(row["decided"]),
-         str(row["right"]), numbers.percent(row["error"])]
-        for document in studies.documents
-        for row in document["law"]
-    ]  # fmt: skip
-    caption = f"Predictions by study, mode (`{host_law.COMPILED}` or replayed) and metric"
-    yield sheet(header, rows, "lllrrrr", caption)
-    header = ["study", "op", "size", "mode", "metric", "predicted", "measured", "verdict"]
-    rows = [
-        [f"`{row.study}`", f"`{row.op}`", escape(row.size), f"`{row.mode}`", row.metric, numbers.factor(row.predicted),
-         numbers.ci({"speedup": row.measured, "ci_low": row.ci_low, "ci_high": row.ci_high}), row.verdict]
-        for row in studies.predictions
-        if row.right is False
-    ]  # fmt: skip
-    yield sheet(header, rows, "llrllrrl", "Verdicts that the law misses")
+    laws = [{"mode": mode, "call": law.call, "each": law.each} for mode, law in studies.laws.items()]
+    columns = {"mode": code("mode"), "a call, µs": "call", "each launch or copied input, µs": "each"}
+    yield sheet(laws, "lrr", "Constants of the law", columns)
+    rows = [{"study": found["study"]["machine"], **row} for found in studies.documents for row in found["law"]]
+    columns = {
+        "study": code("study"), "mode": code("mode"), "metric": "metric", "predictions": "rows", "decided": "decided",
+        "right": "right", "median error": lambda row: numbers.percent(row["error"]),
+    }  # fmt: skip
+    yield sheet(rows, "lllrrrr", f"Predictions by study, mode (`{host_law.COMPILED}` or replayed) and metric", columns)
+    missed = [{**row._asdict(), "speedup": row.measured} for row in studies.predictions if row.right is False]
+    columns = {
+        "study": code("study"), "op": code("op"), "size": lambda row: escape(row["size"]), "mode": code("mode"),
+        "metric": "metric", "predicted": lambda row: numbers.factor(row["predicted"]), "measured": numbers.ci,
+        "verdict": "verdict",
+    }  # fmt: skip
+    yield sheet(missed, "llrllrrl", "Verdicts that the law misses", columns)
 
 
 def coverage(found: dict) -> str:
     """Return how often the intervals hold the truth, by what was simulated and the number of repeats."""
-    rows = [[escape(name), *map(numbers.percent, row["held"].values())] for name, row in found["coverage"].items()]
-    repeats = next(iter(found["coverage"].values()))["held"]
-    caption = (
-        f"Share of 95 % intervals that hold the true speedup, of {numbers.number(found['draws'])} simulated studies"
-    )
-    return sheet(["simulated", *(f"{n} repeats" for n in repeats)], rows, "l" + "r" * len(repeats), caption)
+    rows = [
+        {"simulated": escape(name), **{f"{n} repeats": numbers.percent(share) for n, share in row["held"].items()}}
+        for name, row in found["coverage"].items()
+    ]
+    caption = "Share of 95 % intervals that hold the true speedup, of {draws:,} simulated studies".format(**found)
+    return sheet(rows, "l" + "r" * (len(rows[0]) - 1), caption)
 
 
 def again(by_study: dict[str, dict]) -> str:
     """Return what measuring a part of each of these studies again confirms and contradicts."""
-    header = ["study", "cells", "metric", "speedups", "confirmed", "contradicted", "open"]
     rows = [
-        [f"`{label}`", f"{found['cells']} of {found['of']}", metric,
-         *(str(row[name]) for name in ("figures", "confirmed", "contradicted", "open"))]
+        {"study": f"`{label}`", "cells": f"{found['cells']} of {found['of']}", "metric": metric, **row}
         for label, found in by_study.items()
         for metric, row in found["metrics"].items()
-    ]  # fmt: skip
-    return sheet(header, rows, "lrlrrrr", "Parts of studies that were measured again")
+    ]
+    columns = {name: name for name in ("study", "cells", "metric", "speedups", "confirmed", "contradicted", "open")}
+    return sheet(rows, "lrlrrrr", "Parts of studies that were measured again", {**columns, "speedups": "figures"})

@@ -6,21 +6,18 @@ from kernelbench import numbers
 from kernelbench.analysis.studies import Studies
 from kernelbench.claims import published
 from kernelbench.claims.rules import column_of, topics, values, word_of
-from kernelbench.paper.markdown import escape
-from kernelbench.paper.results import sheet
+from kernelbench.paper.markdown import code, escape, sheet
 
 
 def claims(judged: list[dict]) -> Iterator[str]:
     """Yield the claims of each section of the article, with their rules and outcomes."""
-    header = ["", "id", "claim", "rule", "outcome", "found"]
+    columns = {
+        "": "number", "id": code("id"), "claim": "sentence", "rule": lambda claim: escape(rule(claim["rule"])),
+        "outcome": "outcome", "found": lambda claim: escape(claim["found"]),
+    }  # fmt: skip
     for section in dict.fromkeys(claim["section"] for claim in judged):
-        rows = [
-            [str(claim["number"]), f"`{claim['id']}`", claim["sentence"], escape(rule(claim["rule"])), claim["outcome"],
-             escape(claim["found"])]
-            for claim in judged
-            if claim["section"] == section
-        ]  # fmt: skip
-        yield sheet(header, rows, "rlllll", f"Claims of “{section}”")
+        own = [claim for claim in judged if claim["section"] == section]
+        yield sheet(own, "rlllll", f"Claims of “{section}”", columns)
 
 
 def rule(of: dict) -> str:
@@ -58,16 +55,17 @@ def earlier(studies: Studies, work: dict) -> Iterator[str]:
     title = f"{work['title'][0].upper()}{work['title'][1:]} ({work['machine']})"
     tested, rest = [], []
     for claim in work["claims"]:
-        said = [claim["says"], escape(claim.get("figure", ""))]
+        said = {"said": claim["says"], "figure": escape(claim.get("figure", ""))}
         found = list(published.judged(claim, studies.documents))
         if not found:
-            rest.append([*said, claim.get("answer", "not measured")])
+            rest.append({**said, "answer": claim.get("answer", "not measured")})
         for label, outcome, rows in found:
             met = f"{outcome.outcome}, {outcome.met} of {outcome.of}"
-            tested.append([*said, f"`{label}`", escape(_range(claim["rule"], rows)), met])
-            said = ["", ""]
-    yield sheet(["said", "figure", "study", "ours", "outcome, rows"], tested, "lllll", title)
-    yield sheet(["said", "figure", "answer"], rest, "lll", f"{title}: not tested")
+            ours = escape(_range(claim["rule"], rows))
+            tested.append({**said, "study": f"`{label}`", "ours": ours, "outcome, rows": met})
+            said = {"said": "", "figure": ""}
+    yield sheet(tested, "lllll", title)
+    yield sheet(rest, "lll", f"{title}: not tested")
 
 
 def _range(rule: dict, rows: list[dict]) -> str:
@@ -78,5 +76,4 @@ def _range(rule: dict, rows: list[dict]) -> str:
         column = column_of(rule)
         ends = min(row[column] for row in rows), max(row[column] for row in rows)
         return f"{' to '.join(dict.fromkeys(map(numbers.number, ends)))} {column.replace('_', ' ')}"
-    speedups = [row["speedup"] for row in rows]
-    return numbers.between(min(speedups), max(speedups))
+    return numbers.span([row["speedup"] for row in rows])

@@ -1,22 +1,25 @@
-"""Markdown as pandoc reads it: tables, figures and what has to be escaped."""
+"""Markdown as pandoc reads it: tables, and what has to be escaped."""
 
 import re
+from collections.abc import Callable
 from math import ceil
 
-ALIGNED = {"l": ":-", "r": "-:", "c": ":-:"}
+from kernelbench import numbers
+
+ALIGNED = {"l": ":-", "r": "-:"}
 # Begins a new line in a cell.
 BREAK = "`#linebreak()`{=typst}"
 # What lies between two columns, in digits, and what is narrower than a digit, by how much.
 GAP = 2.5
 NARROW, THINNER = re.compile(r"[\s.,;:()\[\]]"), 0.4
+# How many digits of a table a page of the supplement has side by side.
+ROOM = 148
 # Into how many parts a page is divided among the columns; pandoc.yaml tells pandoc the same number.
 WHOLE = 1000
 
 
-def table(
-    header: list[str], rows: list[list[str]], align: str, caption: str = "", label: str = "", room: int = 0
-) -> str:
-    """Return a pipe table; `align` has a letter for each column: l, r or c.
+def table(header: list[str], rows: list[list[str]], align: str, caption: str = "", room: int = 0) -> str:
+    """Return a pipe table; `align` has a letter for each column: l or r.
 
     room: how many digits a page has side by side; a table that needs more takes the page's width. Without it no
     column has a width of its own.
@@ -25,7 +28,24 @@ def table(
         ALIGNED[letter].replace("-", "-" * n) for letter, n in zip(align, _dashes([header, *rows], room), strict=True)
     ]
     text = "\n".join("| " + " | ".join(line) + " |" for line in [header, dashes, *rows])
-    return f"{text}\n\n: {caption}{f' {{#{label}}}' if label else ''}\n" if caption else f"{text}\n"
+    return f"{text}\n\n: {caption}\n" if caption else f"{text}\n"
+
+
+def sheet(rows: list[dict], align: str, caption: str, columns: dict[str, str | Callable] | None = None) -> str:
+    """Return a table that keeps to the page, nothing without rows.
+
+    columns: by header the key of a row, or a function of a row; without it the keys of the rows are the headers.
+    """
+    columns = columns or {key: key for row in rows[:1] for key in row}
+    shown = [
+        [numbers.text(column(row) if callable(column) else row[column]) for column in columns.values()] for row in rows
+    ]
+    return table(list(columns), shown, align, caption, ROOM) if rows else ""
+
+
+def code(key: str) -> Callable[[dict], str]:
+    """Return a column of `sheet` that shows a name as code."""
+    return lambda row: f"`{row[key]}`"
 
 
 def _dashes(rows: list[list[str]], room: int) -> list[int]:
@@ -52,11 +72,6 @@ def widths_of(rows: list[list[str]]) -> list[tuple[float, float]]:
 def _width(text: str) -> float:
     """Return how wide a text is; all signs of code are as wide as a digit."""
     return len(text.replace("`", "")) - (0 if "`" in text else THINNER * len(NARROW.findall(text)))
-
-
-def figure(path: str, caption: str, label: str) -> str:
-    """Return a figure on a line of its own; `path` is from the top of the checkout, after a slash."""
-    return f"![{caption}]({path}){{#{label}}}\n"
 
 
 def escape(text: str) -> str:

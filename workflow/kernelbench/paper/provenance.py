@@ -6,21 +6,20 @@ from itertools import takewhile
 
 from kernelbench import numbers
 from kernelbench.harness.provenance import ROOT
-from kernelbench.paper.markdown import escape
-from kernelbench.paper.results import sheet
-from kernelbench.paper.tables import BLANK
+from kernelbench.numbers import BLANK
+from kernelbench.paper.markdown import ROOM, escape, sheet, table
 
 
 def what_ran(document: dict) -> Iterator[str]:
     """Yield what a study asks, what it ran on, its operations and modes, and its repeats."""
     study = document["study"]
     rows = [[name, escape(value)] for name, value in machine(document) if value]
-    yield sheet(["", ""], rows, "ll", "Question, machine and software")
-    rows = [[f"`{op}`", listed(entry["sizes"]), _parameters(entry)] for op, entry in study["ops"].items()]
-    yield sheet(["op", "sizes", "parameters"], rows, "lll", "Operations")
-    rows = [[f"`{mode}`", _parameters(entry)] for mode, entry in study["modes"].items()]
-    yield sheet(["mode", "passes"], rows, "ll", "Modes")
-    yield repeats(document)
+    yield table(["", ""], rows, "ll", "Question, machine and software", ROOM)
+    rows = [{"op": f"`{op}`", **entry, "parameters": _parameters(entry)} for op, entry in study["ops"].items()]
+    yield sheet(rows, "lll", "Operations", {key: key for key in ("op", "sizes", "parameters")})
+    rows = [{"mode": f"`{mode}`", "passes": _parameters(entry)} for mode, entry in study["modes"].items()]
+    yield sheet(rows, "ll", "Modes")
+    yield _repeats(document)
 
 
 def machine(document: dict) -> list[tuple[str, str]]:
@@ -28,16 +27,15 @@ def machine(document: dict) -> list[tuple[str, str]]:
     environment, software = document["environment"], document["environment"]["software"]
     gpu, study = environment["gpu"], document["study"]
     device = f"{len(environment['gpu_uuids'])} × {gpu['name']}, driver {gpu['driver']}" if gpu else "none"
-    versions = [f"PyTorch {software['torch']}", f"Triton {software['triton']}", f"CUDA {software['cuda']}"]
-    versions += [f"cuDNN {software['cudnn']}", f"Python {software['python']}"]
-    versions += [f"{name} {version}" for name, version in document["packages"].items()]
+    named = {"PyTorch": "torch", "Triton": "triton", "CUDA": "cuda", "cuDNN": "cudnn", "Python": "python"}
+    versions = {**{name: software[key] for name, key in named.items()}, **document["packages"]}
     margins = (f"{name} {numbers.percent(value)}" for name, value in study["equivalence"].items())
     return [
         ("question", question(study)),
-        ("dtypes", listed(study["dtypes"])),
+        ("dtypes", numbers.text(study["dtypes"])),
         ("GPUs", device),
-        ("CPU", f"{environment['host']['cpu']}, {listed(environment['host']['cores'])} cores"),
-        ("software", ", ".join(versions)),
+        ("CPU", f"{environment['host']['cpu']}, {numbers.text(environment['host']['cores'])} cores"),
+        ("software", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("repeats, jobs", f"{study['repeats']}, {numbers.number(environment['jobs'])}"),
         ("time of all jobs", f"{environment['job_seconds'] / 60:,.0f} minutes"),
         ("measured", f"{_minute(environment['first_started'])} to {_minute(environment['last_started'])} UTC"),
@@ -55,38 +53,31 @@ def question(study: dict) -> str:
     return " ".join(line[2:] for line in takewhile(lambda line: line[:2] == "# " and line[2] != " ", lines))
 
 
-def repeats(document: dict) -> str:
+def _repeats(document: dict) -> str:
     """Return when and where each repeat ran, and how many of its jobs were tried again or are in doubt."""
-    rows = [
-        [str(row["repeat"]), _minute(row["started"]), _minute(row["ended"]), f"{row['minutes']:.1f}",
-         ", ".join(uuid[4:12] for uuid in row["gpus"]) or BLANK, numbers.number(row["jobs"]),
-         numbers.number(row["again"]),
-         BLANK if row["suspect"] is None else numbers.number(row["suspect"])]
-        for row in document["jobs"]["repeats"]
-    ]  # fmt: skip
-    header = ["repeat", "started", "ended", "minutes of jobs", "GPU", "jobs", "tried again", "in doubt"]
+    columns = {
+        "repeat": "repeat", "started": lambda row: _minute(row["started"]), "ended": lambda row: _minute(row["ended"]),
+        "minutes of jobs": lambda row: f"{row['minutes']:.1f}",
+        "GPU": lambda row: [uuid[4:12] for uuid in row["gpus"]] or None,
+        "jobs": "jobs", "tried again": "again", "in doubt": "suspect",
+    }  # fmt: skip
     # A note is Markdown, and may refer to a section of the article.
     note = re.sub(r" \(\[@[\w-]+\]\)", "", document["study"].get("note", "").strip())
-    return sheet(header, rows, "rllrlrrr", f"Repeats. {note}" if note else "Repeats")
+    return sheet(document["jobs"]["repeats"], "rllrlrrr", f"Repeats. {note}" if note else "Repeats", columns)
 
 
 def _minute(moment: str) -> str:
     return moment[:16].replace("T", " ")
 
 
-def listed(values) -> str:
-    """Return values with commas between them."""
-    return ", ".join(map(str, values))
-
-
 def _parameters(entry: dict) -> str:
     shown = {key: value for key, value in entry.items() if key not in ("sizes", "only", "timeout", "devices")}
-    return escape(", ".join(f"{key} {short(value)}" for key, value in shown.items())) or BLANK
+    return escape(", ".join(f"{key} {_short(value)}" for key, value in shown.items())) or BLANK
 
 
-def short(value) -> str:
+def _short(value) -> str:
     """Return a value of a study's mapping in a few words."""
     if isinstance(value, dict):
-        inner = ", ".join(f"{key} {short(own)}" for key, own in value.items())
+        inner = ", ".join(f"{key} {_short(own)}" for key, own in value.items())
         return f"({inner})" if value else "as published"
-    return listed(value) if isinstance(value, list) else str(value)
+    return numbers.text(value) if isinstance(value, list) else str(value)

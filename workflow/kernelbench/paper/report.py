@@ -7,9 +7,9 @@ from kernelbench.claims.rules import FAILS, HOLDS, OPEN
 from kernelbench.numbers import NBSP
 from kernelbench.paper import results
 from kernelbench.paper.checks import quality
-from kernelbench.paper.markdown import BREAK, escape
+from kernelbench.paper.markdown import BREAK, code, escape, sheet
 from kernelbench.paper.provenance import what_ran
-from kernelbench.paper.results import TIMED, naming, over, sheet, speedup
+from kernelbench.paper.results import TIMED, over, speedup
 from kernelbench.paper.supplement import head
 
 # What marks an outcome or a verdict that is not the recorded one.
@@ -32,7 +32,7 @@ def report(
     pieces = [
         head(f"What {label} measured", subtitle=subtitle, author="KernelBench", **draft),
         *_claims(claims, here),
-        sheet(["defect"], [[escape(defect)] for defect in defects], "l", "Defects, and what repairs them"),
+        sheet([{"defect": escape(defect)} for defect in defects], "l", "Defects, and what repairs them"),
         "# What ran\n",
         *what_ran(document),
         "# Speedups\n",
@@ -49,41 +49,48 @@ def report(
 
 def _claims(claims: list[dict], here: list[dict]) -> Iterator[str]:
     """Yield how many of the article's claims hold, each of them, and what those are judged by that can be told."""
-    kinds = (HOLDS, FAILS, OPEN)
-    counts = [[str(sum(claim["outcome"] == kind for claim in own)) for kind in kinds] for own in (claims, here)]
-    yield sheet(["claims", *kinds], [["recorded", *counts[0]], ["here", *counts[1]]], "lrrr", "")
-    rows, found = [], []
-    for then, now in zip(claims, here, strict=True):
-        told = now["outcome"] != OPEN
-        mark = f"{NBSP}{DIFFERS}" if told and now["outcome"] != then["outcome"] else ""
-        outcome = f"**{now['outcome']}**{mark}" if told else now["outcome"]
-        rows.append([str(now["number"]), now["sentence"], then["outcome"], outcome])
-        if now["rows"]:
-            found.append([str(now["number"]), f"`{now['id']}`", outcome, escape(now["found"]), escape(then["found"])])
-    yield sheet(
-        ["", "claim", "recorded", "here"], rows, "rlll", f"Claims of the article; {DIFFERS} other than recorded"
-    )
-    header = ["", "id", "here", "found here", "found in the recorded studies"]
-    yield sheet(header, found, "rllll", "What this machine's study says to the claims that it is about")
+    kinds, counts = (HOLDS, FAILS, OPEN), []
+    for where, own in (("recorded", claims), ("here", here)):
+        counts.append({"claims": where, **{kind: sum(claim["outcome"] == kind for claim in own) for kind in kinds}})
+    yield sheet(counts, "lrrr", "")
+    rows = [
+        {**now, "then": then["outcome"], "found then": escape(then["found"]), "here": _outcome(then, now)}
+        for then, now in zip(claims, here, strict=True)
+    ]
+    columns = {"": "number", "claim": "sentence", "recorded": "then", "here": "here"}
+    yield sheet(rows, "rlll", f"Claims of the article; {DIFFERS} other than recorded", columns)
+    columns = {
+        "": "number", "id": code("id"), "here": "here", "found here": lambda row: escape(row["found"]),
+        "found in the recorded studies": "found then",
+    }  # fmt: skip
+    told = [row for row in rows if row["rows"]]
+    yield sheet(told, "rllll", "What this machine's study says to the claims that it is about", columns)
+
+
+def _outcome(then: dict, now: dict) -> str:
+    """Return a claim's outcome here: what can be told is bold, and has a mark where it is not the recorded one."""
+    if now["outcome"] == OPEN:
+        return OPEN
+    return f"**{now['outcome']}**" + (f"{NBSP}{DIFFERS}" if now["outcome"] != then["outcome"] else "")
 
 
 def _beside(document: dict, recorded: dict | None) -> str:
     """Return the machine's speedups over its first baseline, each above the recorded one where there is one."""
     baseline = document["study"]["baselines"][0]
     own, other = over(document, baseline), over(recorded, baseline) if recorded else {}
-    metrics = [metric for metric in TIMED if any(metric in found for found in own.values())]
-    header, align, cells = naming(list(own))
-    rows = []
-    for at, found in own.items():
-        here = [_marked(found.get(metric), other.get(at, {}).get(metric)) for metric in metrics]
-        then = [speedup(other[at].get(metric)) for metric in metrics] if at in other else []
-        values = [f"{one}{BREAK}{two}" for one, two in zip(here, then, strict=True)] if then else here
-        side = [f"here{BREAK}recorded" if then else "here"] if recorded else []
-        rows.append([*cells(at), *side, *values])
+    metrics, rows = results.metrics_of(own, TIMED), {}
+    for key, found in own.items():
+        then = other.get(key, {})
+        shown = {metric: _marked(found.get(metric), then.get(metric)) for metric in metrics}
+        rows[key] = {"": "here", **shown} if recorded else shown
+        if then:
+            below = ["recorded", *(speedup(then.get(metric)) for metric in metrics)]
+            rows[key] = {
+                name: f"{shown}{BREAK}{text}" for (name, shown), text in zip(rows[key].items(), below, strict=True)
+            }
     beside = f", above those of `{recorded['study']['machine']}`; {DIFFERS} another verdict" if recorded else ""
-    header, align = [*header, *([""] if recorded else []), *metrics], align + ("l" if recorded else "")
     caption = f"Speedups over `{baseline}`, with 95 % intervals{beside} ({results.LEGEND})"
-    return sheet(header, rows, align + "r" * len(metrics), caption)
+    return results.cell_sheet(rows, ("l" if recorded else "") + "r" * len(metrics), caption)
 
 
 def _marked(row: dict | None, then: dict | None) -> str:

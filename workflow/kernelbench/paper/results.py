@@ -1,16 +1,16 @@
 """What a study found, as tables: the speedups, what could not be measured, the times, and what was compiled."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+
+import pandas as pd
 
 from kernelbench import numbers
 from kernelbench.analysis.studies import CELL, order
 from kernelbench.notes import FLAGS, find
-from kernelbench.paper.markdown import escape, figure, table
-from kernelbench.paper.tables import BLANK, SIGNS
+from kernelbench.paper.markdown import code, escape, sheet
 from kernelbench.study.cells import CONTROL
 
-# How many digits of a table a page of the supplement has side by side.
-ROOM = 148
 ROW = (*CELL, "mode")
 TIMED = ("device", "latency", "throughput")
 TIMES = (*TIMED, "host", "first_call", "peak_memory")
@@ -32,131 +32,112 @@ CAPTIONS = {
 }
 
 
-def sheet(header: list[str], rows: list[list[str]], align: str, caption: str) -> str:
-    """Return a table that keeps to the page; nothing without rows."""
-    return table(header, rows, align, caption, room=ROOM) if rows else ""
-
-
 def figures(label: str, paths: dict[str, str], suffix: str = "") -> Iterator[str]:
     """Yield the figures of a study by name, each with its caption."""
     for name, path in paths.items():
-        yield figure(path, f"{CAPTIONS[name]}{suffix}.", f"fig-{label}-{name}")
+        yield f"![{CAPTIONS[name]}{suffix}.]({path}){{#fig-{label}-{name}}}\n"
 
 
-def by_row(rows: list[dict]) -> dict[tuple, dict[str, dict]]:
-    """Return rows of summary.json by (op, dtype, size, mode) and metric."""
+def by_row(document: dict, rows: Iterable[dict]) -> dict[tuple, dict[str, dict]]:
+    """Return rows by (op, dtype, size, mode), in the order of the study, and by metric."""
     found = {}
     for row in rows:
         found.setdefault(tuple(row[key] for key in ROW), {})[row["metric"]] = row
-    return found
+    return {key: found[key] for key in sorted(found, key=order(document["study"]))}
 
 
-def naming(keys: list[tuple]) -> tuple[list[str], str, Callable[[tuple], list[str]]]:
-    """Return header, alignment and cells of what names these rows: with the dtype where an op has several."""
-    several = len({key[:2] for key in keys}) > len({key[0] for key in keys})
-
-    def cells(key: tuple) -> list[str]:
-        op, dtype, size, mode = key
-        return [f"`{op}`", *([dtype] if several else []), escape(size), f"`{mode}`"]
-
-    return ["op", *(["dtype"] if several else []), "size", "mode"], "llrl" if several else "lrl", cells
+def cell_sheet(rows: dict[tuple, dict[str, str]], align: str, caption: str) -> str:
+    """Return a table whose rows start with op, size and mode, and with the dtype where an op has several."""
+    several = len({key[:2] for key in rows}) > len({key[0] for key in rows})
+    named = [
+        {"op": f"`{op}`", **({"dtype": dtype} if several else {}), "size": escape(size), "mode": f"`{mode}`", **shown}
+        for (op, dtype, size, mode), shown in rows.items()
+    ]
+    return sheet(named, ("llrl" if several else "lrl") + align, caption)
 
 
 def over(document: dict, baseline: str) -> dict[tuple, dict[str, dict]]:
-    """Return what has a speedup over a baseline, in the order of the study, by (op, dtype, size, mode) and metric.
+    """Return what has a speedup over a baseline, as `by_row` does.
 
     Over a second one neither what is the inverse of a speedup over the first one, nor the A/A comparison.
     """
-    baselines = [*document["study"]["baselines"], baseline]
-    before = baselines[: baselines.index(baseline)]
-    left_out = {*before, CONTROL} if before else set()
+    before = list(takewhile(lambda one: one != baseline, document["study"]["baselines"]))
+    left_out = [*before, CONTROL] if before else []
     rows = [row for row in document["speedups"] if row["baseline"] == baseline and row["mode"] not in left_out]
-    found = by_row([row for row in rows if row["metric"] in TIMED and row["speedup"] is not None])
-    return {key: found[key] for key in sorted(found, key=order(document["study"]))}
+    return by_row(document, (row for row in rows if row["metric"] in TIMED and row["speedup"] is not None))
+
+
+def metrics_of(found: dict[tuple, dict], metrics: tuple[str, ...]) -> list[str]:
+    """Return those of the metrics that any row has."""
+    return [metric for metric in metrics if any(metric in own for own in found.values())]
 
 
 def speedups(document: dict) -> Iterator[str]:
     """Yield the speedups over each baseline, with their causes and, over the first one, what they pay back."""
-    paid = {key: found["latency"] for key, found in by_row(document["payback"]).items() if "latency" in found}
+    paid = {key: own["latency"] for key, own in by_row(document, document["payback"]).items() if "latency" in own}
     for baseline in dict.fromkeys(row["baseline"] for row in document["speedups"]):
         found = over(document, baseline)
-        metrics = [metric for metric in TIMED if any(metric in own for own in found.values())]
+        metrics = metrics_of(found, TIMED)
         pays = baseline == document["study"]["baselines"][0] and bool(paid)
-        header, align, cells = naming(list(found))
-        rows = [
-            [
-                *cells(key),
-                *(speedup(own.get(metric)) for metric in metrics),
-                *([numbers.calls(paid[key]) if key in paid else BLANK] if pays else []),
-                escape(", ".join(dict.fromkeys(cause for row in own.values() for cause in _causes(row)))),
-            ]
-            for key, own in found.items()
-        ]
-        header = [*header, *metrics, *(["paid after"] if pays else []), "cause"]
-        align += "r" * (len(metrics) + pays) + "l"
-        yield sheet(header, rows, align, f"Speedups over `{baseline}`, with 95 % intervals ({LEGEND})")
-
-
-def _causes(row: dict) -> list[str]:
-    return row["cause"].split(" and ") if row["cause"] else []
+        rows = {}
+        for key, own in found.items():
+            causes = dict.fromkeys(cause for row in own.values() for cause in row["cause"].split(" and ") if cause)
+            after = {"paid after": numbers.calls(paid.get(key))} if pays else {}
+            shown = {metric: speedup(own.get(metric)) for metric in metrics}
+            rows[key] = {**shown, **after, "cause": escape(", ".join(causes))}
+        caption = f"Speedups over `{baseline}`, with 95 % intervals ({LEGEND})"
+        yield cell_sheet(rows, "r" * (len(metrics) + pays) + "l", caption)
 
 
 def speedup(row: dict | None) -> str:
     """Return a speedup with its interval, the sign of its verdict, and a mark where the interval promises too much."""
-    if row is None or row["speedup"] is None:
-        return BLANK
-    flag = FLAGGED if find(row["notes"], *FLAGS) else ""
-    return f"{numbers.ci(row)} {SIGNS.get(row['verdict'], '')}{flag}".strip().replace(" ", numbers.NBSP)
+    flag = FLAGGED if row and row["speedup"] is not None and find(row["notes"], *FLAGS) else ""
+    return f"{numbers.signed(row)}{flag}".replace(" ", numbers.NBSP)
 
 
 def missing(document: dict) -> str:
     """Return what was asked for and has no time: the cells of each mode, and why."""
-    found = {}
-    for row in document["summary"]:
-        if row["metric"] in TIMED and row["estimate"] is None:
-            why = found.setdefault((row["mode"], row["status"], row["reason"]), {})
-            why.setdefault(row["op"], {}).setdefault(row["size"], []).append(row["metric"])
-    rows = [
-        [
-            f"`{mode}`",
-            "; ".join(f"`{op}` {', '.join(map(escape, sizes))}" for op, sizes in cells.items()),
-            ", ".join(dict.fromkeys(metric for sizes in cells.values() for own in sizes.values() for metric in own)),
-            status,
-            escape(reason or ""),
-        ]
-        for (mode, status, reason), cells in found.items()
-    ]
-    return sheet(["mode", "cells", "metrics", "status", "why"], rows, "lllll", "What has no time, and why")
+    summary = pd.DataFrame(document["summary"]).fillna({"reason": ""})
+    lost = summary[summary["metric"].isin(TIMED) & summary["estimate"].isna()]
+    rows = []
+    for (mode, status, reason), own in lost.groupby(["mode", "status", "reason"], sort=False):
+        sizes = {op: map(escape, found.unique()) for op, found in own.groupby("op", sort=False)["size"]}
+        cells = "; ".join(f"`{op}` {', '.join(found)}" for op, found in sizes.items())
+        what = {"mode": f"`{mode}`", "cells": cells, "metrics": list(own["metric"].unique())}
+        rows.append({**what, "status": status, "why": escape(reason)})
+    return sheet(rows, "lllll", "What has no time, and why")
 
 
 def times(document: dict) -> str:
     """Return the times and memory of each cell in each mode, with what the compiler made of it."""
-    known = by_row([row for row in document["summary"] if row["metric"] in TIMES and row["estimate"] is not None])
-    keys = sorted(known, key=order(document["study"]))
+    measured = (row for row in document["summary"] if row["metric"] in TIMES and row["estimate"] is not None)
+    known = by_row(document, measured)
     compiled = {tuple(row[key] for key in ROW): row for row in document["compilation"]}
     units = {row["metric"]: row["unit"] for found in known.values() for row in found.values()}
-    metrics = [metric for metric in TIMES if metric in units]
-    header, align, cells = naming(keys)
-    rows = []
-    for key in keys:
+    metrics = metrics_of(known, TIMES)
+    rows = {}
+    for key, found in known.items():
         own = compiled.get(key, {})
-        values = [known[key].get(metric, {"estimate": None})["estimate"] for metric in metrics]
         counts = ", ".join(numbers.number(own[name]) for name in COMPILED if own.get(name) is not None)
-        kernels = numbers.number(own["launched"]) if own.get("launched") else BLANK
-        rows.append([*cells(key), *map(numbers.value, values), counts or BLANK, kernels])
-    header += [f"{metric.replace('_', ' ')}, {units[metric]}" for metric in metrics]
-    header += [", ".join(COMPILED.values()), "kernels"]
+        rows[key] = {
+            **{
+                f"{metric.replace('_', ' ')}, {units[metric]}": found.get(metric, {}).get("estimate")
+                for metric in metrics
+            },
+            ", ".join(COMPILED.values()): counts or None,
+            "kernels": numbers.number(own.get("launched") or None),
+        }
     caption = "Times of a call, memory, and what was compiled: geometric means over the repeats, counts of the first"
-    return sheet(header, rows, align + "r" * (len(metrics) + 2), caption)
+    return cell_sheet(rows, "r" * (len(metrics) + 2), caption)
 
 
 def series(document: dict) -> str:
     """Return what became of sizes that were called one after the other."""
-    rows = [
-        [f"`{row['op']}`", f"`{row['mode']}`", escape(str(point["size"])), numbers.value(point["first_call"]),
-         numbers.value(point["latency"]), *(numbers.number(point[name]) for name in ("graphs", "recompiles"))]
-        for row in document["compilation"]
-        for point in row.get("series", [])
-    ]  # fmt: skip
-    header = ["op", "mode", "size", "first call, s", "latency, µs", "graphs", "recompiles"]
-    return sheet(header, rows, "llrrrrr", "Sizes called one after the other in one process, counts as they add up")
+    points = [{**row, **point} for row in document["compilation"] for point in row.get("series", [])]
+    columns = {
+        "op": code("op"), "mode": code("mode"), "size": lambda point: escape(str(point["size"])),
+        "first call, s": "first_call", "latency, µs": "latency",
+        "graphs": lambda point: numbers.number(point["graphs"]),
+        "recompiles": lambda point: numbers.number(point["recompiles"]),
+    }  # fmt: skip
+    return sheet(points, "llrrrrr", "Sizes called one after the other in one process, counts as they add up", columns)

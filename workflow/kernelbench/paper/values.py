@@ -1,13 +1,15 @@
 """The values of the article's text, each by its address: which study, which cell, which mode, which metric.
 
 An address names a study by its topic and never a machine. `only` narrows it to some cells: a group of constants.yaml,
-ops and cells as in "softmax, resnet50 1", or all. Every function returns text as the article shows it. It raises NoData
+or ops and cells as in "softmax, resnet50 1". Every function returns text as the article shows it. It raises NoData
 where no study has what the address names, InputError where nothing could have it.
 """
 
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
+
+import pandas as pd
 
 from kernelbench import numbers
 from kernelbench.analysis import host_law
@@ -16,27 +18,46 @@ from kernelbench.claims.known_names import known
 from kernelbench.errors import InputError
 from kernelbench.study.validation import require_known
 
+
+def _time(rows: list[dict]) -> str:
+    return numbers.with_unit([row["estimate"] for row in rows], rows[0]["unit"])
+
+
 # The parameters whose arguments are names, by the kind of the name.
 NAMED = {"study": "study", "mode": "mode", "over": "mode", "metric": "metric"}
+# What an address says of the cells that it names, by its function: the table, the column that must have a value,
+# whether it names several cells, and what it shows of their rows.
+SHOWN: dict[str, tuple[str, str, bool, Callable[[list[dict]], str]]] = {
+    # A speedup with its interval, 1.28 [1.26, 1.30]; without it, 1.28; the least and the greatest, 0.81–2.82.
+    "speedup": ("speedups", "speedup", False, lambda rows: numbers.ci(rows[0])),
+    "ratio": ("speedups", "speedup", False, lambda rows: numbers.factor(rows[0]["speedup"])),
+    "span": ("speedups", "speedup", True, lambda rows: numbers.span([row["speedup"] for row in rows])),
+    # How many cells have a speedup.
+    "total": ("speedups", "speedup", True, lambda rows: numbers.number(len(rows))),
+    # What a call takes, or the first call, 18.2 µs; the least and the greatest such time, 18.2–403 µs.
+    "time": ("summary", "estimate", False, _time),
+    "times": ("summary", "estimate", True, _time),
+    # After how many calls compiling has paid for itself: 2,885, never or undecided; the range of those where it does.
+    "payback": ("payback", "kind", False, lambda rows: numbers.calls(rows[0])),
+    "paybacks": ("payback", "calls", True, lambda rows: numbers.span([row["calls"] for row in rows], numbers.whole)),
+}
 
 
 class Values:
-    """What the text may ask for, by the names of these methods."""
+    """What the text may ask for: an address names an entry of SHOWN or a public method."""
 
     def __init__(self, studies: Studies, constants: dict, earlier: dict):
-        self.studies = studies
-        self.constants = constants
-        self.earlier = earlier
-        self.names = known(*(document["study"] for document in studies.documents))
+        self._studies = studies
+        self._constants = constants
+        self._earlier = earlier
+        self._names = known(*(document["study"] for document in studies.documents))
 
     def functions(self) -> dict[str, Callable[..., str]]:
         """Return by name what an address may call; each raises InputError for a name that no study could have."""
-        names = (
-            "speedup", "ratio", "span", "count", "total", "time", "times", "payback", "paybacks", "launches",
-            "setting", "fact", "control", "constant", "law", "predicted", "gpus", "first",
-            "published", "arm", "busy", "toll", "alone", "size",
-        )  # fmt: skip
-        return {name: self._checked(getattr(self, name)) for name in names}
+        methods = [name for name in vars(Values) if not name.startswith("_") and name != "functions"]
+        found = {name: getattr(self, name) for name in methods}
+        found |= {name: self._shown(*how) for name, how in SHOWN.items()}
+        return {name: self._checked(function) for name, function in found.items()}
 
     def _checked(self, function: Callable[..., str]) -> Callable[..., str]:
         """Return the function with its arguments checked by the names of its parameters."""
@@ -45,69 +66,53 @@ class Values:
         def call(*positional, **named) -> str:
             for parameter, name in signature(function).bind(*positional, **named).arguments.items():
                 if parameter in NAMED:
-                    require_known(parameter, name, self.names[NAMED[parameter]])
+                    require_known(parameter, name, self._names[NAMED[parameter]])
             return function(*positional, **named)
 
         return call
 
-    def speedup(self, study: str, cell: str, mode: str, metric: str = "latency", over: str = "eager") -> str:
-        """Return a speedup with its interval: 1.28 [1.26, 1.30]."""
-        return numbers.ci(self._speedup(study, cell, mode, metric, over))
+    def _shown(self, table: str, column: str, several: bool, show: Callable[[list[dict]], str]) -> Callable[..., str]:
+        """Return the function of an entry of SHOWN."""
+        select = self._rows if several else self._row
 
-    def ratio(self, study: str, cell: str, mode: str, metric: str = "latency", over: str = "eager") -> str:
-        """Return a speedup without its interval: 1.28."""
-        return numbers.factor(self._speedup(study, cell, mode, metric, over)["speedup"])
+        def of_times(study: str, only: str, mode: str, metric: str = "latency") -> str:
+            return show(select(study, table, column, only, mode=mode, metric=metric))
 
-    def span(self, study: str, only: str, mode: str, metric: str = "latency", over: str = "eager") -> str:
-        """Return the least and the greatest speedup over these cells: 0.81–2.82."""
-        found = [row["speedup"] for row in self._rows(study, only, mode, metric, over)]
-        return numbers.between(min(found), max(found))
+        def of_speedups(study: str, only: str, mode: str, metric: str = "latency", over: str = "eager") -> str:
+            return show(select(study, table, column, only, mode=mode, metric=metric, baseline=over))
+
+        return of_speedups if table == "speedups" else of_times
 
     def count(
         self, verdict: str, study: str, only: str, mode: str, metric: str = "latency", over: str = "eager"
     ) -> str:
         """Return how many of these cells have this verdict."""
-        require_known("verdict", verdict, ("faster", "slower", "equivalent", "inconclusive"))
-        return numbers.number(sum(row["verdict"] == verdict for row in self._rows(study, only, mode, metric, over)))
+        require_known("verdict", verdict, numbers.SIGNS)
+        rows = self._rows(study, "speedups", "speedup", only, mode=mode, metric=metric, baseline=over)
+        return numbers.number(sum(row["verdict"] == verdict for row in rows))
 
-    def total(self, study: str, only: str, mode: str, metric: str = "latency", over: str = "eager") -> str:
-        """Return how many of these cells have a speedup."""
-        return numbers.number(len(self._rows(study, only, mode, metric, over)))
+    def arm(self, study: str, mode: str, over: str, metric: str) -> str:
+        """Return the mean speedup of a diagnostic arm over what it diagnoses, with its interval."""
+        return numbers.ci(self._studies.row(study, "arms", mode=mode, baseline=over, metric=metric))
 
-    def time(self, study: str, cell: str, mode: str, metric: str = "latency") -> str:
-        """Return what a call takes, or the first call, with its unit: 18.2 µs."""
-        row = self.studies.row(study, "summary", **self._cell(study, cell), mode=mode, metric=metric)
-        return numbers.with_unit(self._measured(row, "estimate"), row["unit"])
+    def busy(self, study: str, cell: str, mode: str) -> str:
+        """Return the device's time of a call in the law, with its unit."""
+        call = host_law.calls(self._studies.of(study)).get((*self._at(study, cell).values(), mode))
+        if call is None:
+            raise NoData(f"the study of {study} has no device time of {cell} in {mode}")
+        return numbers.with_unit([call.device], "µs")
 
-    def times(self, study: str, only: str, mode: str, metric: str = "latency") -> str:
-        """Return the least and the greatest time over these cells with its unit: 18.2–403 µs."""
-        rows = self._selected(study, only, "summary", mode=mode, metric=metric)
-        found = [row["estimate"] for row in rows if row["estimate"] is not None]
-        if not found:
-            raise NoData(f"no {metric} of {mode} for {only} in the study of {study}")
-        return numbers.range_with_unit(min(found), max(found), rows[0]["unit"])
-
-    def payback(self, study: str, cell: str, mode: str, metric: str = "latency") -> str:
-        """Return after how many calls compiling has paid for itself: 2,885; or never, or undecided."""
-        row = self.studies.row(study, "payback", **self._cell(study, cell), mode=mode, metric=metric)
-        return numbers.calls(row)
-
-    def paybacks(self, study: str, only: str, mode: str, metric: str = "latency") -> str:
-        """Return the least and the greatest number of calls after which compiling has paid, where it does."""
-        rows = self._selected(study, only, "payback", mode=mode, metric=metric)
-        found = [row["calls"] for row in rows if row["kind"] == "after"]
-        if not found:
-            raise NoData(f"{mode} is paid back for none of {only} in the study of {study}")
-        return numbers.whole_range(min(found), max(found))
-
-    def launches(self, study: str, cell: str, mode: str) -> str:
-        """Return how many kernels a call launches."""
-        row = self.studies.row(study, "compilation", **self._cell(study, cell), mode=mode)
-        return numbers.number(self._measured(row, "launched"))
+    def toll(self, study: str, only: str, mode: str) -> str:
+        """Return how much longer than eager a mode keeps the host, in the mean over these cells, with its unit."""
+        own, eager = (
+            self._rows(study, "summary", "estimate", only, mode=one, metric="host") for one in (mode, "eager")
+        )
+        host = pd.DataFrame([*own, *eager]).pivot_table(index=list(CELL), columns="mode", values="estimate")
+        return numbers.with_unit([(host[mode] - host["eager"]).mean()], "µs")
 
     def setting(self, study: str, path: str) -> str:
         """Return what the study's mapping says at a path such as sampling.samples: 100, or 256 MiB."""
-        found = self.studies.of(study)["study"]
+        found = self._studies.of(study)["study"]
         for key in path.split("."):
             if not isinstance(found, dict) or key not in found:
                 raise InputError(f"setting: {path} is not in the study of {study}; allowed: a path in its study.yaml")
@@ -116,29 +121,49 @@ class Values:
 
     def fact(self, study: str, name: str) -> str:
         """Return what is known of a study as a whole, by one of the names of FACTS."""
-        require_known("fact", name, FACTS)
-        return FACTS[name](self.studies.of(study))
+        return _pick("fact", name, FACTS)(self._studies.of(study))
 
     def control(self, study: str, metric: str) -> str:
         """Return what share 95 % of the A/A comparisons stay below by a metric: 1.4 %."""
-        found = self.studies.of(study)["control"]
-        if metric not in found:
-            raise NoData(f"the study of {study} has no A/A comparison by {metric}")
-        return numbers.percent(found[metric]["p95"])
+        return numbers.percent(self._by_metric(study, "control", metric)["p95"])
 
     def gpus(self, study: str, metric: str, name: str) -> str:
         """Return how the GPUs of a study differ: in `apart` of `of` cells, by a `median` or `p95` of that share."""
-        found = self.studies.of(study)["by_gpu"].get(metric, {})
-        if not found.get("of"):
-            raise NoData(f"the study of {study} has too few repeats for each GPU to compare GPUs by {metric}")
-        require_known("gpus", name, found)
-        return numbers.percent(found[name]) if name in ("median", "p95") else numbers.number(found[name])
+        found = _pick("gpus", name, self._by_metric(study, "by_gpu", metric))
+        return numbers.percent(found) if name in ("median", "p95") else numbers.number(found)
+
+    def _by_metric(self, study: str, table: str, metric: str) -> dict:
+        found = self._studies.of(study)[table].get(metric)
+        # GPUs are compared where each has several repeats.
+        if not found or found.get("of") == 0:
+            raise NoData(f"the study of {study} compares nothing by {metric} in {table}")
+        return found
 
     def first(self, study: str, metric: str, name: str) -> str:
         """Return how many verdicts of all repeats the first ones give as well: `decided`, `same`, `opposite`, …"""
-        found = self.studies.row(study, "first_repeats", metric=metric)
-        require_known("first", name, found)
-        return numbers.number(found[name])
+        return numbers.number(_pick("first", name, self._studies.row(study, "first_repeats", metric=metric)))
+
+    def law(self, mode: str, name: str) -> str:
+        """Return a constant of the law in µs: `call`, or `each` launch or copy."""
+        if mode not in self._studies.laws:
+            raise NoData(f"no study fits the law of {mode}")
+        return numbers.value(getattr(self._studies.laws[mode], name))
+
+    def predicted(self, name: str, study: str = "", mode: str = "") -> str:
+        """Return a figure of host_law.accuracy for the predictions that the law was not fitted to.
+
+        study, mode: of one study or mode alone.
+        """
+        label = self._studies.of(study)["study"]["machine"] if study else ""
+        rows = [
+            row
+            for row in self._studies.predictions
+            if not row.fitted and label in ("", row.study) and mode in ("", row.mode)
+        ]
+        if not rows:
+            raise NoData("no study but the fitted one has what the law predicts")
+        found = _pick("predicted", name, host_law.accuracy(rows))
+        return numbers.percent(found) if name in ("share", "error", "host") else numbers.number(found)
 
     def size(self, size: str) -> str:
         """Return a size as people write it: 20,971,520."""
@@ -146,109 +171,49 @@ class Values:
 
     def constant(self, name: str) -> str:
         """Return a number of constants.yaml."""
-        require_known("constant", name, self.constants["numbers"])
-        return str(self.constants["numbers"][name])
+        return str(_pick("constant", name, self._constants["numbers"]))
 
     def published(self, op: str, name: str) -> str:
         """Return what the earlier study published about an op: its `mean`, `low` or `high` speedup."""
-        require_known("published", op, self.earlier["ops"])
-        require_known("published", name, ("mean", "low", "high"))
-        return numbers.factor(self.earlier["ops"][op][name])
+        return numbers.factor(_pick("published", name, _pick("published", op, self._earlier["ops"])))
 
-    def arm(self, study: str, mode: str, over: str, metric: str) -> str:
-        """Return the mean speedup of a diagnostic arm over what it diagnoses, with its interval."""
-        return numbers.ci(self.studies.row(study, "arms", mode=mode, baseline=over, metric=metric))
+    def _at(self, study: str, cell: str) -> dict[str, str]:
+        require_known("op", cell.split()[0], self._names["op"])
+        return dict(zip(CELL, self._studies.cell(study, cell), strict=True))
 
-    def busy(self, study: str, cell: str, mode: str) -> str:
-        """Return the device's time of a call in the law, with its unit."""
-        calls = host_law.calls(self.studies.of(study))
-        key = (*self._cell(study, cell).values(), mode)
-        if key not in calls:
-            raise NoData(f"the study of {study} has no device time of {cell} in {mode}")
-        return numbers.with_unit(calls[key].device, "µs")
+    def _row(self, study: str, table: str, column: str, cell: str, **where) -> list[dict]:
+        """Return the row of a cell; raise NoData where its column has no value."""
+        row = self._studies.row(study, table, **self._at(study, cell), **where)
+        if row[column] is None:
+            raise NoData(f"{cell} {' '.join(where.values())}: {row.get('reason') or 'has no value'}")
+        return [row]
 
-    def toll(self, study: str, only: str, mode: str) -> str:
-        """Return how much longer than eager a mode keeps the host, in the mean over these cells, with its unit."""
-        cells = self._rows(study, only, mode, "host", "eager")
-        host = {
-            tuple(row[k] for k in (*CELL, "mode")): row["estimate"]
-            for row in self.studies.rows(study, "summary", metric="host")
-        }
-        longer = [host[*at, mode] - host[*at, "eager"] for row in cells for at in [tuple(row[key] for key in CELL)]]
-        return numbers.with_unit(sum(longer) / len(longer), "µs")
-
-    def alone(self, name: str) -> str:
-        """Return of the predictions by device time alone how many are `right`, of how many `decided`."""
-        require_known("alone", name, ("right", "decided"))
-        rows = [row for row in self.studies.predictions if not row.fitted and row.right is not None]
-        right = sum((row.by_device > 1) == (row.verdict == "faster") for row in rows)
-        return numbers.number(right if name == "right" else len(rows))
-
-    def law(self, mode: str, name: str) -> str:
-        """Return a constant of the law in µs: `call`, or `each` launch or copy."""
-        laws = self.studies.laws
-        if mode not in laws:
-            raise NoData(f"no study fits the law of {mode}")
-        return numbers.value(getattr(laws[mode], name))
-
-    def predicted(self, name: str, study: str = "", mode: str = "") -> str:
-        """Return of the predictions that were not fitted how many there are, are decided or right, or their error.
-
-        study, mode: of one study or mode alone; name: a key of host_law.accuracy.
-        """
-        label = self.studies.of(study)["study"]["machine"] if study else ""
+    def _rows(self, study: str, table: str, column: str, only: str, **where) -> list[dict]:
+        """Return the rows of the cells that `only` names whose column has a value; raise NoData where none has one."""
+        wanted = self._wanted(only)
         rows = [
             row
-            for row in self.studies.predictions
-            if not row.fitted and label in ("", row.study) and mode in ("", row.mode)
+            for row in self._studies.rows(study, table, **where)
+            if row[column] is not None and any(row["op"] == op and size in ("", row["size"]) for op, size in wanted)
         ]
         if not rows:
-            raise NoData("no study but the fitted one has what the law predicts")
-        require_known("predicted", name, ("rows", "decided", "right", "error", "host"))
-        found = host_law.accuracy(rows)[name]
-        return numbers.percent(found) if name in ("error", "host") else numbers.number(found)
-
-    def _cell(self, study: str, cell: str) -> dict:
-        require_known("op", cell.split()[0], self.names["op"])
-        return dict(zip(CELL, self.studies.cell(study, cell), strict=True))
-
-    def _speedup(self, study: str, cell: str, mode: str, metric: str, over: str) -> dict:
-        at = self._cell(study, cell)
-        row = self.studies.row(study, "speedups", **at, mode=mode, baseline=over, metric=metric)
-        self._measured(row, "speedup")
-        return row
-
-    def _measured(self, row: dict, column: str) -> float:
-        if row.get(column) is None:
-            raise NoData(f"{' '.join(row[key] for key in (*CELL, 'mode'))}: {row.get('reason') or 'has no value'}")
-        return row[column]
-
-    def _rows(self, study: str, only: str, mode: str, metric: str, over: str) -> list[dict]:
-        given = {"mode": mode, "baseline": over, "metric": metric}
-        rows = [row for row in self._selected(study, only, "speedups", **given) if row["speedup"] is not None]
-        if not rows:
-            raise NoData(f"no speedup of {mode} over {over} by {metric} for {only} in the study of {study}")
+            raise NoData(f"the study of {study} has no {column} of {only} for {' '.join(where.values())}")
         return rows
 
-    def _selected(self, study: str, only: str, table: str, **given) -> list[dict]:
-        wanted = self.wanted(only)
-        rows = self.studies.rows(study, table, **given)
-        return [row for row in rows if not wanted or any(_fits(row, *one) for one in wanted)]
-
-    def wanted(self, only: str) -> list[tuple[str, str | None]]:
-        """Return the (op, size or None) that `only` names; none where it is "all"."""
-        if only == "all":
-            return []
-        found = []
-        for part in self.constants["groups"].get(only, only).split(","):
-            op, *size = part.split() or [""]
-            require_known("op", op, self.names["op"])
-            found.append((op, size[0] if size else None))
-        return found
+    def _wanted(self, only: str) -> list[tuple[str, str]]:
+        """Return the (op, size) that `only` names; without a size, an op is meant at every size."""
+        wanted = []
+        for part in self._constants["groups"].get(only, only).split(","):
+            op, *sizes = part.split() or [""]
+            require_known("op", op, self._names["op"])
+            wanted.append((op, sizes[0] if sizes else ""))
+        return wanted
 
 
-def _fits(row: dict, op: str, size: str | None) -> bool:
-    return row["op"] == op and size in (None, row["size"])
+def _pick(what: str, name: str, given: dict):
+    """Return what goes by a name; raise InputError, which says what has no such name, where nothing does."""
+    require_known(what, name, given)
+    return given[name]
 
 
 def _gpu(document: dict) -> str:
@@ -262,9 +227,7 @@ FACTS: dict[str, Callable[[dict], str]] = {
     "gpus": lambda document: numbers.number(len(document["environment"]["gpu_uuids"])),
     "repeats": lambda document: numbers.number(document["study"]["repeats"]),
     "jobs": lambda document: numbers.number(document["environment"]["jobs"]),
-    "minutes": lambda document: numbers.number(round(document["environment"]["job_seconds"] / 60)),
     "torch": lambda document: document["environment"]["software"]["torch"].split("+")[0],
     "triton": lambda document: document["environment"]["software"]["triton"],
-    "cuda": lambda document: document["environment"]["software"]["cuda"],
     "cpu": lambda document: document["environment"]["host"]["cpu"],
 }
