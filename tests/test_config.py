@@ -138,7 +138,7 @@ BAD = {
     ),
     "misspelt required key": ({"repeats": None, "repeat": 3}, "repeat is not a known key (did you mean repeats?)"),
     "no repeats": ({"repeats": None}, "repeats is missing"),
-    "misspelt metric": ({"equivalence.devise": 0.01}, "equivalence: devise is not a known key (did you mean device?)"),
+    "misspelt metric": ({"equivalence.devise": 0.01}, "equivalence: devise is not known (did you mean device?)"),
     "incomplete sampling": ({"sampling": {"samples": 5}}, "sampling: min_samples is missing"),
     "the same size as text": (
         {"ops.matmul.sizes": [512, "512"]},

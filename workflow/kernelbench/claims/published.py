@@ -14,7 +14,7 @@ from kernelbench.claims.known_names import known
 from kernelbench.claims.rules import KEYS, Identity, Outcome, Rule, bounds, column_of, decide, require_names, values
 from kernelbench.study import yaml_files
 from kernelbench.study.metrics import ALL
-from kernelbench.study.validation import ABSENT, Model, check_model, require_any, require_known, text, validate
+from kernelbench.study.validation import ABSENT, Model, check_model, matching, require_any, require_known, validate
 
 Speedup = Annotated[float, Field(gt=0)]
 
@@ -31,7 +31,7 @@ class Claim(Model):
     """What a work says, in our words, with a rule on our rows, or an answer where nothing can be measured."""
 
     id: Identity
-    says: text(".*[^.]", "what it says in our words, without a full stop")
+    says: Annotated[str, matching(".*[^.]", "what it says in our words, without a full stop")]
     figure: str = ABSENT
     device: Literal["cuda", "cpu"] = ABSENT
     answer: str = ABSENT

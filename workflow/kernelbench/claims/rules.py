@@ -34,13 +34,13 @@ from kernelbench.study.metrics import ALL
 from kernelbench.study.validation import (
     ABSENT,
     Model,
+    OneOrSeveral,
+    Several,
     Size,
     check_model,
-    one_or_several,
+    matching,
     require_exactly_one,
     require_known,
-    several,
-    text,
     validate,
 )  # fmt: skip
 
@@ -64,9 +64,9 @@ KEYS = {
 NAMED = 3
 
 
-Names = one_or_several(str)
+Names = OneOrSeveral[str]
 Verdict = Literal["faster", "slower", "equivalent"]
-Identity = text("[a-z][a-z0-9-]*", "a name of lower-case letters, digits and -")
+Identity = Annotated[str, matching("[a-z][a-z0-9-]*", "a name of lower-case letters, digits and -")]
 
 
 class Limit(Model):
@@ -86,7 +86,7 @@ class Limit(Model):
 
 
 Condition = Annotated[
-    Annotated[one_or_several(Verdict), Tag("<verdict>")] | Annotated[Limit, Tag("<limit>")],
+    Annotated[OneOrSeveral[Verdict], Tag("<verdict>")] | Annotated[Limit, Tag("<limit>")],
     Discriminator(lambda given: "<limit>" if isinstance(given, dict) else "<verdict>"),
 ]
 
@@ -97,9 +97,9 @@ class Rule(Model):
     study: Names = ABSENT
     table: Literal[(*KEYS,)] = ABSENT
     op: Names = ABSENT
-    cells: several(text("[^ ]+ [^ ]+", "an op and a size, as in resnet50 64")) = ABSENT
+    cells: Several[Annotated[str, matching("[^ ]+ [^ ]+", "an op and a size, as in resnet50 64")]] = ABSENT
     dtype: Names = ABSENT
-    size: one_or_several(Size) = ABSENT
+    size: OneOrSeveral[Size] = ABSENT
     mode: Names = ABSENT
     baseline: Names = ABSENT
     metric: Names = ABSENT
@@ -119,7 +119,7 @@ class Claim(Model):
     """A sentence of the article with the rule that judges it."""
 
     id: Identity
-    sentence: text(r"(?!.*[.] ).*[.]", "one sentence that ends with a full stop")
+    sentence: Annotated[str, matching(r"(?!.*[.] ).*[.]", "one sentence that ends with a full stop")]
     rule: Rule
 
 

@@ -23,14 +23,12 @@ from kernelbench.study.validation import (
     ABSENT,
     Label,
     Model,
+    Several,
     Size,
     check_model,
-    integer,
-    number,
+    matching,
     require_any,
     require_known,
-    several,
-    text,
     validate,
 )  # fmt: skip
 
@@ -43,11 +41,14 @@ BACKENDS = (
     *("ts", "aot_ts", "openxla", "tvm"),
 )
 # What torch and the 64 bits of a table can hold.
-Seed = integer(0, 2**63 - 1)
-Repeats, Count, Seconds = integer(1, 1000), integer(2, 100_000), number(3600)
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Repeats = Annotated[int, Field(ge=1, le=1000)]
+Count = Annotated[int, Field(ge=2, le=100_000)]
+Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 Start = Literal["warm", "fresh"]
-Sizes = several(Size)
-Margin = number(1)
+Timeout = Annotated[int, Field(ge=1, le=86_400)]
+Sizes = Several[Size]
+Margin = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Op(BaseModel):
@@ -55,16 +56,16 @@ class Op(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
     sizes: Sizes
-    dtypes: several(str) = ABSENT
+    dtypes: Several[str] = ABSENT
     workload: str = ABSENT
-    modes: several(str) = ABSENT
+    modes: Several[str] = ABSENT
 
 
 class Process(Model):
     """What a mode's entry says of how its jobs are run."""
 
     start: Start = ABSENT
-    timeout: integer(1, 86_400) = ABSENT
+    timeout: Timeout = ABSENT
 
 
 class Selection(Model):
@@ -78,7 +79,7 @@ class Mode(Process, Selection):
     """What a mode of any runner may have."""
 
     runner: str
-    devices: several(Literal["cuda", "cpu"]) = ABSENT
+    devices: Several[Literal["cuda", "cpu"]] = ABSENT
     flush: Literal["read", "write", "none"] = ABSENT
     trace_seconds: Seconds = ABSENT
     series: dict[str, Sizes] = ABSENT
@@ -96,17 +97,12 @@ class Sampling(Model):
     do_bench: bool = ABSENT
 
 
-Equivalence = create_model(
-    "Equivalence", __base__=Model, default=(Margin, ...), **{metric: (Margin, ABSENT) for metric in MEASURED}
-)
-
-
 class Call(Model):
     """A target for the host time of a call, in µs over that of other modes."""
 
-    ops: several(str)
+    ops: Several[str]
     sizes: Sizes = ABSENT
-    of: several(str)
+    of: Several[str]
     must: Seconds = ABSENT
     aim: Seconds = ABSENT
 
@@ -127,16 +123,16 @@ class Targets(Model):
     """What a mode is to reach, set before it is tuned."""
 
     mode: str
-    ratios: several(Ratio)
-    calls: several(Call) = ABSENT
+    ratios: Several[Ratio]
+    calls: Several[Call] = ABSENT
 
 
 class Verify(Model):
     """Which part of a recorded study is measured again."""
 
     study: str
-    minutes: number(1440)
-    repeats: integer(2, 1000)
+    minutes: Annotated[float, Field(gt=0, le=1440, allow_inf_nan=False)]
+    repeats: Annotated[int, Field(ge=2, le=1000)]
     seed: Seed
     claim: str = ABSENT
 
@@ -144,20 +140,20 @@ class Verify(Model):
 class Config(Model):
     """A study's file."""
 
-    machine: text("[a-z0-9][a-z0-9-]*", "auto, cpu, or the label of a GPU such as h200, a100 or t4")
-    study: text("[a-z][a-z0-9]*", "a name of lower-case letters and digits") = ABSENT
+    machine: Annotated[str, matching("[a-z0-9][a-z0-9-]*", "auto, cpu, or the label of a GPU such as h200, a100 or t4")]
+    study: Annotated[str, matching("[a-z][a-z0-9]*", "a name of lower-case letters and digits")] = ABSENT
     note: str = ABSENT
     seed: Seed
     repeats: Repeats
-    dtypes: several(str)
-    baselines: several(str)
+    dtypes: Several[str]
+    baselines: Several[str]
     ops: Annotated[dict[Label, Op], Field(min_length=1)]
     modes: Annotated[dict[Label, dict], Field(min_length=1)]
     sampling: Sampling
-    threads: integer(1, 256)
+    threads: Annotated[int, Field(ge=1, le=256)]
     start: Start
-    timeout: integer(1, 86_400)
-    equivalence: Equivalence
+    timeout: Timeout
+    equivalence: dict[str, Margin]
     targets: Targets = ABSENT
     recorded: list[str] = ABSENT
     draft: bool = ABSENT
@@ -175,7 +171,10 @@ def _mode_model(runner: str) -> type[Model]:
     """Return the model of a mode with this runner: what any mode may have, and the options of the runner."""
     found = plugins.load(runners, "runner", runner)
     fields: dict[str, Any] = {
-        key: (integer(kind[0], kind[-1]) if isinstance(kind, range) else kind, ... if key in found.needed else ABSENT)
+        key: (
+            Annotated[int, Field(ge=kind[0], le=kind[-1])] if isinstance(kind, range) else kind,
+            ... if key in found.needed else ABSENT,
+        )
         for key, kind in found.options.items()
     }
     return create_model(f"Mode of {runner}", __base__=Mode, **fields)
@@ -192,6 +191,9 @@ def check(config: dict) -> dict[str, Workload]:
     ):
         for name in names:
             require_known(f"config: {key}", name, known)
+    require_known("config: equivalence", "default", config["equivalence"])
+    for metric in config["equivalence"]:
+        require_known("config: equivalence", metric, ["default", *MEASURED])
     workloads = {op: _check_op(config, op, entry) for op, entry in config["ops"].items()}
     for cell in cells_of(config):
         _check_cell(cell, workloads[cell.op])

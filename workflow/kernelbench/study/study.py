@@ -41,8 +41,8 @@ class Study:
         validate(checks.Config, config, "config")
         self.here = here
         label, self.device = machine.resolve(config["machine"], here)
-        own = f"-{config['study']}" if "study" in config else ""
-        self.machine = label if label.endswith(own) else label + own  # as it does where the study is resolved
+        name = f"-{config['study']}" if "study" in config else ""
+        self.machine = label if label.endswith(name) else label + name  # as it does where the study is resolved
         own = {key: value for key, value in config.items() if key not in APART}
         preset = config.get("presets", {}).get(self.device, {})
         merged = _resolve(own, preset, {key: value for key, value in given.items() if key in own})

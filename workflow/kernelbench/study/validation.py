@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic import model_validator as check_model
@@ -42,41 +42,27 @@ class Model(BaseModel):
         return given
 
 
-def integer(least: int, most: int) -> Any:
-    """Return the type of an integer within bounds."""
-    return Annotated[int, Field(ge=least, le=most)]
-
-
-def number(most: float) -> Any:
-    """Return the type of a number above 0 and up to a bound."""
-    return Annotated[float, Field(gt=0, le=most, allow_inf_nan=False)]
-
-
-def text(pattern: str, allowed: str) -> Any:
-    """Return the type of a text that matches a pattern as a whole; allowed: what that is, in words."""
+def matching(pattern: str, allowed: str) -> AfterValidator:
+    """Return the validator of a text that matches a pattern as a whole; allowed: what that is, in words."""
 
     def check(given: str) -> str:
         if not re.fullmatch(pattern, given):
             raise refuse(allowed)
         return given
 
-    return Annotated[str, AfterValidator(check)]
+    return AfterValidator(check)
 
 
-def several(of: Any) -> Any:
-    """Return the type of a list of one or more different values."""
-
-    def check(given: list) -> list:
-        if len({str(value) for value in given}) < len(given):
-            raise refuse("each value once")
-        return given
-
-    return Annotated[list[of], Field(min_length=1), AfterValidator(check)]
+def _refuse_repeats(given: list) -> list:
+    if len({str(value) for value in given}) < len(given):
+        raise refuse("each value once")
+    return given
 
 
-def one_or_several(of: Any) -> Any:
-    """Return the type of one value, or of a list of one or more different values."""
-    return Annotated[several(of), BeforeValidator(lambda given: given if isinstance(given, list) else [given])]
+T = TypeVar("T")
+# A list of one or more different values; and one value in the place of a list.
+Several = Annotated[list[T], Field(min_length=1), AfterValidator(_refuse_repeats)]
+OneOrSeveral = Annotated[Several[T], BeforeValidator(lambda given: given if isinstance(given, list) else [given])]
 
 
 def _check_size(given):
@@ -86,7 +72,9 @@ def _check_size(given):
 
 
 Size = Annotated[int | str, BeforeValidator(_check_size)]
-Label = text("[a-z][a-z0-9_-]*", "a label of lower-case letters, digits, - and _ that begins with a letter")
+Label = Annotated[
+    str, matching("[a-z][a-z0-9_-]*", "a label of lower-case letters, digits, - and _ that begins with a letter")
+]
 
 
 def require_exactly_one(model: Model, keys: Iterable[str]) -> None:
