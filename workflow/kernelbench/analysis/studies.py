@@ -89,6 +89,14 @@ class Studies:
             raise NoData(f"{table} of the study of {name} has no row of {' '.join(map(str, where.values()))}")
         return self._rows[at][values]
 
+    def find(self, name: str, table: str, value: str, **where) -> dict | None:
+        """Return the row that `row` returns, None where it or its value is missing."""
+        try:
+            row = self.row(name, table, **where)
+        except NoData:
+            return None
+        return None if row[value] is None else row
+
     def rows(self, name: str, table: str, **where) -> list[dict]:
         """Return the rows of a table in which each column has the value, or one of the list of values; no means."""
         wanted = {key: value if isinstance(value, list | tuple) else [value] for key, value in where.items()}

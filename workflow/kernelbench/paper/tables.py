@@ -64,21 +64,15 @@ def _cells(studies: Studies, which: str, models: bool) -> list[tuple]:
 
 
 def _speedup(studies: Studies, which: str, cell: tuple, mode: str, metric: str = "latency", over: str = "eager") -> str:
-    try:
-        row = studies.row(
-            which, "speedups", **dict(zip(CELL, cell, strict=True)), mode=mode, baseline=over, metric=metric
-        )
-    except NoData:
-        return BLANK
-    return BLANK if row["speedup"] is None else f"{numbers.ci(row)} {SIGNS.get(row['verdict'], '')}".strip()
+    where = dict(zip(CELL, cell, strict=True)) | {"mode": mode, "baseline": over, "metric": metric}
+    row = studies.find(which, "speedups", "speedup", **where)
+    return f"{numbers.ci(row)} {SIGNS.get(row['verdict'], '')}".strip() if row else BLANK
 
 
 def _payback(studies: Studies, cell: tuple, mode: str) -> str:
-    try:
-        row = studies.row("architectures", "payback", **dict(zip(CELL, cell, strict=True)), mode=mode, metric="latency")
-    except NoData:
-        return BLANK
-    return numbers.calls(row)
+    where = dict(zip(CELL, cell, strict=True)) | {"mode": mode, "metric": "latency"}
+    row = studies.find("architectures", "payback", "kind", **where)
+    return numbers.calls(row) if row else BLANK
 
 
 def _law(studies: Studies, _: dict) -> str:
