@@ -18,7 +18,6 @@ from pathlib import Path
 
 from kernelbench.running import freshness, preflight, snakemake_progress, job_process
 from kernelbench.running.artefacts import ARTEFACTS
-from kernelbench.figures import FIGURES, shown
 from kernelbench.harness.environment import user
 from kernelbench.running.gpu_lanes import Lanes, environment
 from kernelbench.running.script_sources import sources
@@ -52,7 +51,6 @@ os.environ |= environment(study.device) | job_process.bytecode() | job_process.p
 os.environ |= job_process.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
-shown_of = dict(zip(study.recorded, shown(study.recorded_studies()), strict=True))
 
 
 report: "workflow/report/workflow.rst"

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from checkout import TINY
 
 from kernelbench.errors import InputError
 from kernelbench.study import machine
-from kernelbench.study.study import Study, _with_imports, diagnosed, kind, load
+from kernelbench.study.study import Study, _with_imports, diagnosed, load
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
 
@@ -242,10 +241,3 @@ def test_a_workload_that_builds_on_another_depends_on_both(monkeypatch):
     )
     sources = study.sources(study.jobs[0])
     assert {Path(s).name for s in sources if "workloads/" in s} == {"gpt.py", "gpt_training.py"}
-
-
-def test_a_study_without_a_name_is_of_its_machine_whatever_its_modes():
-    traced = {**TINY["modes"], "eager-long": {"runner": "eager", "trace_seconds": 1}}
-    assert kind({**TINY, "modes": traced}) == "machine"
-    assert kind({**TINY, "modes": traced, "study": "load"}) == "protocol"
-    assert kind({**TINY, "study": "mine"}) == "topic"

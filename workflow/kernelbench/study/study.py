@@ -49,7 +49,6 @@ BACKENDS = (
 )
 # What studies are of: how processes start, what the protocol does, kernels beside those of libraries, a part of another
 # study measured again, other operations, modes or dtypes on such a machine, a machine.
-KINDS = ("start", "protocol", "kernels", "again", "topic", "machine")
 HARNESS = Path("workflow/kernelbench/harness")
 RECORDED = ROOT / "results" / "recorded"
 
@@ -137,11 +136,6 @@ class Study:
     def gpu_model(self) -> str:
         """The GPU to ask a cluster for, as in the machine's label; empty where the study is of CPUs."""
         return self.machine.split("-")[0] if self.device == "cuda" else ""
-
-    def recorded_studies(self) -> list[dict]:
-        """Return the mappings of the recorded studies, as they were run."""
-        paths = [RECORDED / name / "study.yaml" for name in self.recorded]
-        return [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths]
 
     def cells(self) -> list[Cell]:
         """Return every cell in the order of the config."""
@@ -328,30 +322,6 @@ def _has(config: dict, cell: Cell, mode: str) -> bool:
 def diagnosed(config: dict, mode: str) -> str | None:
     """Return the mode that `mode` is a variant of for diagnosis, None where it is one to be judged by itself."""
     return config["modes"][mode].get("diagnoses")
-
-
-def is_twin(study: dict, mode: str, other: str) -> bool:
-    """Say whether `mode` starts warm and `other`, which is the same else, fresh."""
-    entries = [study["modes"][name] for name in (mode, other)]
-    starts = [entry.get("start", study.get("start", "fresh")) for entry in entries]
-    run, same = ({k: v for k, v in entry.items() if k not in PROCESS_KEYS} for entry in entries)
-    return starts == ["warm", "fresh"] and run == same and mode != CONTROL
-
-
-def kind(study: dict) -> str:
-    """Return what the mapping of a study is a study of, one of KINDS; one without a name is of its machine."""
-    modes = study["modes"]
-    if study["machine"].endswith(f"-{AGAIN}"):
-        return "again"
-    if not study.get("study"):
-        return "machine"
-    if any(is_twin(study, mode, other) for mode in modes for other in study["baselines"]):
-        return "start"
-    if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
-        return "protocol"
-    if any("library" in entry for entry in modes.values()):
-        return "kernels"
-    return "topic"
 
 
 def without_arms(document: dict) -> dict:
