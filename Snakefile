@@ -18,11 +18,10 @@ from pathlib import Path
 
 from kernelbench.running import freshness, preflight, snakemake_progress, job_process
 from kernelbench.running.artefacts import ARTEFACTS
-from kernelbench.figures import FIGURES, shown
 from kernelbench.harness.environment import user
 from kernelbench.running.gpu_lanes import Lanes, environment
 from kernelbench.study.imports import sources
-from kernelbench.study.study import AGAIN, Study, read_recorded
+from kernelbench.study.study import AGAIN, Study
 from kernelbench.study.yaml_files import refuse_duplicates, typed
 
 preflight.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
@@ -53,7 +52,6 @@ os.environ |= environment(study.device) | job_process.bytecode() | job_process.p
 os.environ |= job_process.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
-shown_of = dict(zip(study.recorded, shown(read_recorded(study.recorded)), strict=True))
 
 
 report: "workflow/report/workflow.rst"

@@ -10,12 +10,11 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 from recorded import studied
 
-from kernelbench import figures
 from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
-from kernelbench.figures import bysize, calls, cells, decisions
+from kernelbench.figures import calls, cells, decisions, sizes
 from kernelbench.figures.article import ARTICLE
-from kernelbench.figures.style import look
+from kernelbench.figures.style import TIMERS, in_style, look
 from kernelbench.numbers import factor
 from kernelbench.op_names import name
 
@@ -32,7 +31,7 @@ def drawn(studies) -> dict:
 
 
 def draw(which: str, studies: Studies):
-    return figures.styled(ARTICLE[which])(studies)
+    return ARTICLE[which](studies)
 
 
 def written(figure) -> list[tuple]:
@@ -43,7 +42,7 @@ def written(figure) -> list[tuple]:
             found.append((text, Text.get_window_extent(text, renderer)))
         original(text, renderer)
 
-    with figures._style(), patch.object(Text, "draw", spy):
+    with in_style(), patch.object(Text, "draw", spy):
         FigureCanvasAgg(figure).draw()
         found.clear()  # The first drawing lays the figure out.
         FigureCanvasAgg(figure).draw()
@@ -87,11 +86,11 @@ def test_a_mode_has_one_colour_and_one_marker_in_all_figures(drawn):
         for text, key in ((t, k) for lg in figure.legends for t, k in zip(lg.texts, lg.legend_handles, strict=True)):
             if hasattr(key, "get_marker"):
                 seen.setdefault(text.get_text(), set()).add((to_hex(key.get_color()), key.get_marker()))
-    looks = {mode: (to_hex(look(mode)["color"]), look(mode)["marker"]) for mode in [*cells.MODES, *bysize.KERNELS]}
+    looks = {mode: (to_hex(look(mode)["color"]), look(mode)["marker"]) for mode in [*cells.MODES, *sizes.KERNELS]}
     assert len(set(looks.values())) == len(looks)
-    for mode, label in [*bysize.KERNELS.items(), *cells.MODES.items()]:
+    for mode, label in [*sizes.KERNELS.items(), *cells.MODES.items()]:
         assert seen.get(label, {looks[mode]}) == {looks[mode]}
-    colours = {colour for colour, _ in looks.values()} | {to_hex(style["color"]) for _, style in bysize.TIMERS.values()}
+    colours = {colour for colour, _ in looks.values()} | {to_hex(style["color"]) for style in TIMERS.values()}
     assert {to_hex(m.get_color()) for f, _ in drawn.values() for a in f.axes for m in marks(a)} <= colours
 
 
@@ -142,7 +141,7 @@ def test_host_times_lie_over_their_launches_and_training_is_hollow(studies, draw
 
 def test_bars_are_the_host_and_the_device_of_the_call(studies, drawn):
     shown = {axis.get_title(): axis for axis in drawn["parts"][0].axes}
-    for topic, group in calls.SPLIT:
+    for topic, group in calls.SPLIT.items():
         found = host_law.calls(studies.of(topic))
         for at in cells.locate(studies, topic, group):
             axis = shown.pop(name(at["op"], at["size"]))
@@ -153,10 +152,10 @@ def test_bars_are_the_host_and_the_device_of_the_call(studies, drawn):
 
 
 def test_curves_are_the_rows_and_softmax_is_not_monotone(studies, drawn):
-    compiled = {"metric": list(bysize.TIMERS), "mode": "compile", "baseline": "eager"}
-    shares = {"metric": "roofline", "mode": list(bysize.KERNELS)}
-    panels = [("sizes", at, "speedups", "speedup", 1, compiled) for at in bysize.SIZED]
-    panels += [("limit", ("kernels", op), "summary", "estimate", 100, shares) for op in bysize.LIMITED]
+    compiled = {"metric": list(TIMERS), "mode": "compile", "baseline": "eager"}
+    shares = {"metric": "roofline", "mode": list(sizes.KERNELS)}
+    panels = [("sizes", at, "speedups", "speedup", 1, compiled) for at in sizes.SIZED]
+    panels += [("limit", at, "summary", "estimate", 100, shares) for at in sizes.LIMITED]
     for which, (topic, op), table, value, scale, where in panels:
         (axis,) = (axis for axis in drawn[which][0].axes if axis.get_title() == name(op))
         rows = [row for row in studies.rows(topic, table, op=op, **where) if row[value] is not None]

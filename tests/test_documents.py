@@ -32,7 +32,7 @@ def few() -> Studies:
 @pytest.mark.parametrize("name", ARTICLE)
 def test_a_figure_of_the_article_is_the_same_each_time_and_fits(name, few, tmp_path):
     for file in ("first.svg", "second.svg"):
-        drawn = figures.styled(ARTICLE[name])(few)
+        drawn = ARTICLE[name](few)
         figures.save(drawn, tmp_path / file)
     assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
     assert drawn.get_figwidth() in (NARROW, WIDE) and drawn.get_figheight() < 5
@@ -42,7 +42,7 @@ def test_a_figure_of_the_article_is_the_same_each_time_and_fits(name, few, tmp_p
 @pytest.mark.parametrize("studies", [Studies([]), Studies([rebuilt("cpu-amd-epyc-elementwise")])], ids=["none", "one"])
 def test_a_figure_of_what_no_study_has_says_so(name, studies):
     host_law.apply(studies)
-    assert figures.styled(ARTICLE[name])(studies).get_figwidth() in (NARROW, WIDE)
+    assert ARTICLE[name](studies).get_figwidth() in (NARROW, WIDE)
 
 
 def test_a_figure_follows_the_data(few, tmp_path):
@@ -51,8 +51,8 @@ def test_a_figure_follows_the_data(few, tmp_path):
         row["speedup"] = row["speedup"] and row["speedup"] * 1.5
     host_law.apply(other, few.laws)
     for name in ("map", "models"):
-        figures.save(figures.styled(ARTICLE[name])(few), tmp_path / "before.svg")
-        figures.save(figures.styled(ARTICLE[name])(other), tmp_path / "after.svg")
+        figures.save(ARTICLE[name](few), tmp_path / "before.svg")
+        figures.save(ARTICLE[name](other), tmp_path / "after.svg")
         assert (tmp_path / "before.svg").read_bytes() != (tmp_path / "after.svg").read_bytes()
 
 

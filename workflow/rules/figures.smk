@@ -1,6 +1,6 @@
 # Figures: from a study's summary.json to vector graphics.
 #
-# needs  summary.json of this machine or of a recorded study, and paper/published.yaml
+# needs  summary.json of this machine or of a recorded study
 # makes  <figure>.svg below results/<machine>/figures and, for a recorded study, results/rebuilt/<study>/figures
 
 
@@ -10,11 +10,10 @@ localrules:
     draw_figures_recorded,
 
 
-# Draw the figures of a study.
+# Draw the figures that a study has data for.
 rule draw_figures:
     input:
         document="results/{machine}/summary.json",
-        published="paper/published.yaml",
         code=sources("draw_figures"),
     output:
         report(
@@ -31,18 +30,14 @@ rule draw_figures:
         "../../envs/environment.yaml"
     resources:
         **lanes.beside(),
-    params:
-        figures=list(FIGURES),
     shell:
-        "python workflow/scripts/draw_figures.py --figures {params.figures} --document {input.document:q}"
-        " --published {input.published:q} --output {output:q} > {log:q} 2>&1"
+        "python workflow/scripts/draw_figures.py --document {input.document:q} --output {output:q} > {log:q} 2>&1"
 
 
-# The same for a recorded study, of which the supplement shows those that its kind has.
+# The same for a recorded study.
 use rule draw_figures as draw_figures_recorded with:
     input:
         document="results/rebuilt/{recorded}/summary.json",
-        published="paper/published.yaml",
         code=sources("draw_figures"),
     output:
         report(
@@ -55,5 +50,3 @@ use rule draw_figures as draw_figures_recorded with:
         ),
     log:
         "results/rebuilt/{recorded}/logs/draw_figures.log",
-    params:
-        figures=lambda wildcards: shown_of[wildcards.recorded],

@@ -19,8 +19,8 @@ def main() -> None:
     studies = Studies([json.loads(path.read_text(encoding="utf-8")) for path in arguments.documents])
     host_law.apply(studies)
     arguments.output.mkdir(exist_ok=True)
-    for name, function in ARTICLE.items():
-        figures.save(figures.styled(function)(studies), arguments.output / f"{name}.svg")
+    for name, draw in ARTICLE.items():
+        figures.save(draw(studies), arguments.output / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -82,15 +82,19 @@ class Studies:
             raise InputError(f"{name}: {words}: has several dtypes; allowed: one of {[cell[1] for cell in found]}")
         return found[0]
 
-    def find(self, name: str, table: str, **where) -> dict | None:
-        """Return the row of a table of a topic's document that has these values, None where there is none."""
+    def find(self, name: str, table: str, value: str | None = None, /, **where) -> dict | None:
+        """Return the row of a topic's table that has these values, None where it or its `value` is missing."""
+        if name not in self:
+            return None
         at = (name, table, *where)
         if at not in self._indexes:
             self._indexes[at] = {tuple(row.get(key) for key in where): row for row in self.of(name)[table]}
-        return self._indexes[at].get(tuple(where.values()))
+        row = self._indexes[at].get(tuple(where.values()))
+        return None if row is None or (value and row[value] is None) else row
 
     def row(self, name: str, table: str, **where) -> dict:
         """Return the row of a table of a topic's document that has these values; raise NoData where there is none."""
+        self.of(name)
         found = self.find(name, table, **where)
         if found is None:
             raise NoData(f"{table} of the study of {name} has no row of {' '.join(map(str, where.values()))}")

@@ -1,12 +1,9 @@
-"""The figures of the article, which are about several studies at once: each name with the function that draws it.
+"""The figures of the article by name. Each function takes the studies, and says so where none has what it shows."""
 
-Each function takes the studies and returns a matplotlib Figure at its final size. Where a study is missing a figure
-shows what there is, and says so where that is nothing.
-"""
-
-from kernelbench.figures.bysize import draw_limits, draw_sizes
 from kernelbench.figures.calls import draw_host_times, draw_parts, draw_predictions
 from kernelbench.figures.decisions import draw_map, draw_models
+from kernelbench.figures.sizes import draw_limits, draw_sizes
+from kernelbench.figures.style import in_style
 
 ARTICLE = {
     "map": draw_map,
@@ -17,3 +14,4 @@ ARTICLE = {
     "models": draw_models,
     "limit": draw_limits,
 }
+ARTICLE = {name: in_style()(draw) for name, draw in ARTICLE.items()}

@@ -1,19 +1,14 @@
-"""What the article's figures have in common: which cells and modes they show, under which names, and their numbers."""
+"""The cells and the modes that the article's figures show, and their names."""
 
 from collections.abc import Iterator
 
-from kernelbench.analysis.studies import CELL, NoData, Studies
-from kernelbench.figures import parts
+from kernelbench.analysis.studies import CELL, Studies
+from kernelbench.figures.parts import make_key
 from kernelbench.figures.style import look
 
 # The modes of the article, with their names in its text.
-MODES = {
-    "eager": "eager",
-    "compile": "compile",
-    "cuda-graph": "cuda-graph",
-    "compile-reduce-overhead": "reduce-overhead",
-    "triton": "triton",
-}
+MODES = {"eager": "eager", "compile": "compile", "cuda-graph": "cuda-graph",
+         "compile-reduce-overhead": "reduce-overhead", "triton": "triton"}  # fmt: skip
 WAITED, QUEUED = "latency", "throughput"
 # A group of cells is what one row of the article's first table is about; each is from the study of one topic.
 ARCHITECTURES = "architectures"
@@ -40,42 +35,20 @@ def locate(studies: Studies, which: str, cells: str) -> list[dict]:
     return [found[cell] for cell in cells.split(", ") if cell in found]
 
 
-def find(studies: Studies, which: str, table: str, value: str, **where) -> dict | None:
-    """Return the row of a table, None where it or its value is missing."""
-    try:
-        row = studies.row(which, table, **where)
-    except NoData:
-        return None
-    return None if row[value] is None else row
-
-
 def find_groups(studies: Studies, columns: list[tuple[str, str]], only: str = "") -> Iterator[tuple]:
-    """Yield (heading, [(cell, its speedups)]) with a row or None for each (mode, metric) of `columns`.
+    """Yield (heading, [(cell, its speedups)]) with a row or None for each (mode, metric) of the columns.
 
-    `only`: the topic of the groups. Cells and groups without any speedup are left out.
+    Cells and groups without any speedup are left out; `only`: the topic of the groups.
     """
     for heading, (which, cells) in GROUPS.items():
-        rows = [
-            (at, [find(studies, which, "speedups", "speedup", **at, mode=mode, metric=metric, baseline="eager")
-                  for mode, metric in columns])
-            for at in locate(studies, which, cells)
-        ]  # fmt: skip
-        rows = [entry for entry in rows if any(entry[1])]
-        if rows and only in ("", which):
-            yield heading, rows
+        entries = []
+        for at in locate(studies, which, cells) if only in ("", which) else []:
+            where = [{**at, "mode": mode, "metric": metric, "baseline": "eager"} for mode, metric in columns]
+            entries.append((at, [studies.find(which, "speedups", "speedup", **one) for one in where]))
+        if entries := [entry for entry in entries if any(entry[1])]:
+            yield heading, entries
 
 
-def interval(row: dict, value: str) -> tuple[float, float, float]:
-    """Return (value, low, high) of a row; without an interval (one repeat) the bounds are the value itself."""
-    ends = (row["ci_low"], row["ci_high"])
-    return row[value], *(row[value] if end is None else end for end in ends)
-
-
-def mode_keys(modes, **style) -> list:
+def list_modes(modes) -> list:
     """Return entries of a legend for modes with their names."""
-    return [parts.key(MODES[mode], **look(mode), **style) for mode in modes]
-
-
-def is_decided(row: dict) -> bool:
-    """Return whether a speedup is faster or slower, and not undecided or too small to matter."""
-    return row["verdict"] in ("faster", "slower")
+    return [make_key(MODES[mode], **look(mode)) for mode in modes]

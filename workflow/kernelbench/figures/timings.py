@@ -1,150 +1,114 @@
-"""Figures of times: by size, by timer, host and device apart, of first calls, along a load."""
+"""Figures of times in a study: against the size, by each timer, and during a load."""
 
-from kernelbench.figures import parts
+from math import ceil
+
+from kernelbench.figures import parts, style
 from kernelbench.figures.data import TIMES, Data
-from kernelbench.figures.parts import COLUMNS
-from kernelbench.figures.style import COLOURS, GREY, MARKERS, NARROW, WIDE
+from kernelbench.numbers import size as write_size
+from kernelbench.study.cells import CONTROL
+from kernelbench.study.config import MEASURE_KEYS
 
 # All timers of a call, in the order of how much of the host is in them; how much is in do_bench depends on the call.
-TIMERS = {
-    "graph": "graph", "device": "device", "throughput": "throughput", "event": "CUDA events", "latency": "latency",
-    "host": "host", "do_bench": "do_bench",
-}  # fmt: skip
+TIMERS = {"graph": "graph", "device": "device", "throughput": "throughput", "event": "CUDA events",
+          "latency": "latency", "host": "host", "do_bench": "do_bench"}  # fmt: skip
 # What a trace shows.
 TRACED = {"call": "time of a call\n(of the first)", "sm_clock": "SM clock\n(MHz)", "power": "power\n(W)"}
+# Panels side by side, and how many sizes make a curve: fewer are easier to read in a table.
+COLUMNS, SIZES = 4, 3
 
 
-def times(document: dict):
+def draw_times(document: dict):
     """Return the time of a call against the size, log-log: a column per op, a row per metric."""
     data = Data(document)
-    groups = [group for group in data.groups if any(data.curves(group, m) for m in data.metrics)]
-    if not groups:
-        return parts.blank(WIDE, f"{data.machine}: no times")
-    figure, axes = parts.curve_grid(data, groups, len(data.metrics), 1.65)
-    drawn = {}
-    for (group, band), axis in axes.items():
-        drawn[group, band] = parts.curves(axis, data, group, data.metrics[band])
-        if group in groups[::COLUMNS]:
-            axis.set_ylabel(f"{TIMES[data.metrics[band]]} (µs)")
-        else:
-            axis.tick_params(axis="y", labelleft=False)
-    # One scale for all panels, so that ops and metrics compare by eye.
-    parts.log_axis(axes.values(), "y", parts.ends(drawn.values()), least=10)
-    parts.legend(figure, parts.drawn_keys(data, drawn.values()), 6)
-    return figure
+    labels = {metric: f"{TIMES[metric]} (µs)" for metric in data.metrics}
+    looks = {mode: (mode, data.look(mode)) for mode in data.modes if mode != CONTROL}
+    return _draw_curves(data, "summary", "estimate", ("metric", labels), ("mode", looks))
 
 
-def timers(document: dict):
+def draw_timers(document: dict):
     """Return the speedup of the main modes by each timer against the size: a column per op, a row per mode."""
     data = Data(document)
-    shown = [t for t in TIMERS if any(row["metric"] == t and row["speedup"] for row in data.speedups)]
-    panels = {
-        (group, mode): {t: [data.number("speedup", group, s, mode, t) for s in data.sizes(group)] for t in shown}
-        for group in data.groups
-        for mode in data.main[1:]
-    }
-    panels = {at: {t: n for t, n in drawn.items() if any(n)} for at, drawn in panels.items()}
-    groups = [group for group in data.groups if any(panels[group, mode] for mode in data.main[1:])]
-    if len(shown) < 2 or not groups:
-        return parts.blank(WIDE, f"{data.machine}: no speedups by several timers")
-    figure, axes = parts.curve_grid(data, groups, len(data.main) - 1, 1.65)
-    for (group, band), axis in axes.items():
-        mode = data.main[1 + band]
-        places = parts.size_axis(axis, data.sizes(group))
-        axis.axhline(1, color="black", linewidth=0.5)
-        for timer, numbers in panels[group, mode].items():
-            parts.bars(axis, places, parts.values(numbers), numbers, "y", **_timer_style(timer))
-        if group in groups[::COLUMNS]:
-            axis.set_ylabel(f"{mode}: speedup over {data.baseline}")
-        else:
-            axis.tick_params(axis="y", labelleft=False)
-    parts.log_axis(axes.values(), "y", [*parts.ends(panels.values()), 1], least=3)
-    parts.legend(figure, [parts.key(TIMERS[timer], **_timer_style(timer) | {"linestyle": "-"}) for timer in shown], 6)
+    if len({row["metric"] for row in data.speedups if row["speedup"]} & set(TIMERS)) < 2:
+        return None
+    # The first mode of each runner but the baseline's stands for its kind.
+    kinds = {data.configs[data.baseline]["runner"]: data.baseline}
+    for mode in data.modes:
+        kinds.setdefault(data.configs[mode]["runner"], mode)
+    labels = {mode: f"{mode}: speedup over {data.baseline}" for mode in kinds.values() if mode != data.baseline}
+    looks = {timer: (label, style.pick_look(place)) for place, (timer, label) in enumerate(TIMERS.items())}
+    return _draw_curves(data, "speedups", "speedup", ("mode", labels), ("metric", looks))
+
+
+def _draw_curves(data: Data, table: str, value: str, bands: tuple[str, dict], curves: tuple[str, dict]):
+    """Return curves against the size, a column per group and a row per band, all with one scale to compare by eye.
+
+    bands: a column of the table, and {name: label}; curves: another column, and {name: (label, look)}.
+    """
+    (band_key, labels), (curve_key, looks) = bands, curves
+    sizes = {group: found for group in data.groups if len(found := data.list_sizes(group)) >= SIZES}
+    panels = {(group, band): {} for group in sizes for band in labels}
+    for (group, band), panel in panels.items():
+        for name in looks:
+            where = {band_key: band, curve_key: name}
+            rows = [data.find(table, value, group, size=size, **where) for size in sizes[group]]
+            if any(rows):
+                panel[name] = [row and parts.read_interval(row, value) for row in rows]
+    groups = [group for group in sizes if any(panels[group, band] for band in labels)]
+    columns, ratios = min(COLUMNS, len(groups)), table == "speedups"
+    rows = ceil(len(groups) / COLUMNS) * len(labels)
+    height = style.ROW_FRAME + style.CURVES * rows
+    # Of panels that are too many for a page, the tables have the numbers.
+    if not groups or height > style.TALLEST:
+        return None
+    figure, axes = parts.make_grid(style.WIDE, height, rows, columns)
+    # A column of panels for each group, of a block of bands below the other.
+    blocks = axes.reshape(-1, len(labels), columns).swapaxes(1, 2).reshape(-1, len(labels))
+    for axis in blocks[len(groups) :].flat:
+        axis.set_axis_off()
+    for place, (group, column) in enumerate(zip(groups, blocks, strict=False)):
+        column[0].set_title(data.name_group(group), **style.BOLD)
+        column[-1].set_xlabel("size")
+        for axis, (band, label) in zip(column, labels.items(), strict=True):
+            places = parts.set_size_axis(axis, sizes[group])
+            axis.axhline(1, **style.ONE) if ratios else parts.draw_rules(axis, "y")
+            for name, numbers in panels[group, band].items():
+                parts.draw_intervals(axis, "y", places, numbers, **looks[name][1], mew=0)
+            axis.set_ylabel(label) if place % columns == 0 else axis.tick_params(axis="y", labelleft=False)
+    ends = parts.find_ends(number for panel in panels.values() for numbers in panel.values() for number in numbers)
+    used = blocks[: len(groups)].flat
+    parts.set_log_axis(used, "y", [*ends, 1] if ratios else ends, least=3 if ratios else 10)
+    drawn = [look for name, look in looks.items() if any(name in panel for panel in panels.values())]
+    parts.add_legend(figure, [parts.make_key(label, **own, **style.CURVE) for label, own in drawn], 6)
     return figure
 
 
-def _timer_style(timer: str) -> dict:
-    place = list(TIMERS).index(timer)
-    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place], "mew": 0}
-
-
-def split(document: dict):
-    """Return what a call takes on the host and on the device against the size, for the main modes: a column per op."""
-    data = Data(document)
-    dashes = {"host": (0, (2, 1.2)), "device": "-"}
-    panels = {
-        group: {
-            (m, part): data.curves(group, part)[m]
-            for part in dashes
-            for m in data.main
-            if m in data.curves(group, part)
-        }
-        for group in data.groups
-    }
-    groups = [group for group in data.groups if {part for _, part in panels[group]} == set(dashes)]
-    if not groups:
-        return parts.blank(WIDE, f"{data.machine}: the host was not timed apart")
-    figure, axes = parts.curve_grid(data, groups, 1, 2.0)
-    for (group, _), axis in axes.items():
-        places = parts.size_axis(axis, data.sizes(group))
-        for (mode, part), numbers in panels[group].items():
-            style = {**data.style(mode), "linestyle": dashes[part]}
-            parts.bars(axis, places, parts.values(numbers), numbers, "y", mew=0, **style)
-        parts.rule(axis, "y")
-        if group in groups[::COLUMNS]:
-            axis.set_ylabel("time of a call (µs)")
-        else:
-            axis.tick_params(axis="y", labelleft=False)
-    parts.log_axis(axes.values(), "y", parts.ends([panels[group] for group in groups]), least=10)
-    lines = [parts.key(f"{part}", color=GREY, linestyle=line) for part, line in dashes.items()]
-    parts.legend(figure, [*parts.mode_keys(data, data.main, linestyle="-", mew=0), *lines], 6)
-    return figure
-
-
-def trace(document: dict):
+def draw_trace(document: dict):
     """Return time of a call, SM clock and power during a load of some seconds: a column per cell, a line per mode."""
     data = Data(document)
-    cells = list(dict.fromkeys((t["op"], t["dtype"], t["size"]) for t in data.traces))[:COLUMNS]
-    bands = {name: label for name, label in TRACED.items() if any(name in t["points"][0] for t in data.traces)}
+    cells = list(dict.fromkeys((trace["op"], trace["dtype"], trace["size"]) for trace in data.traces))[:COLUMNS]
     if not cells:
-        return parts.blank(WIDE, f"{data.machine}: nothing was traced")
-    figure, axes = parts.grid(WIDE, 0.45 + 1.1 * len(bands), len(bands), len(cells), sharex=True, sharey="row")
-    line = {"linestyle": "-", "marker": ""}
-    for column, (*group, size) in enumerate(cells):
-        axes[0, column].set_title(f"{data.label(tuple(group))} {parts.long(size)}", fontweight="bold")
-        axes[-1, column].set_xlabel("time since the load began (s)")
-        for traced in data.traces:
-            if (traced["op"], traced["dtype"], traced["size"]) == (*group, size):
-                at = [point["at"] for point in traced["points"]]
-                style = data.style(data.untraced(traced["mode"])) | line
-                for axis, name in zip(axes[:, column], bands, strict=True):
-                    first = traced["points"][0]["call"] if name == "call" else 1
-                    axis.plot(at, [point[name] / first for point in traced["points"]], **style)
-    for axis, label in zip(axes[:, 0], bands.values(), strict=True):
-        axis.set_ylabel(label)
-    modes = [mode for mode in data.modes if any(traced["mode"] == mode for traced in data.traces)]
-    parts.legend(figure, [parts.key(mode, **data.style(data.untraced(mode)) | line) for mode in modes], 6)
+        return None
+    bands = [name for name in TRACED if any(name in trace["points"][0] for trace in data.traces)]
+    height = style.ROW_FRAME + style.TRACE * len(bands)
+    figure, axes = parts.make_grid(style.WIDE, height, len(bands), len(cells), sharex=True, sharey="row")
+    modes = [mode for mode in data.modes if any(trace["mode"] == mode for trace in data.traces)]
+    looks = {mode: data.look(_find_untraced(data, mode)) | style.TRACED for mode in modes}
+    for (op, dtype, size), column in zip(cells, axes.T, strict=True):
+        column[0].set_title(f"{data.name_group((op, dtype))} {write_size(size)}", **style.BOLD)
+        column[-1].set_xlabel("time since the load began (s)")
+        for trace in data.traces:
+            if (trace["op"], trace["dtype"], trace["size"]) == (op, dtype, size):
+                points = trace["points"]
+                for axis, name in zip(column, bands, strict=True):
+                    unit = points[0]["call"] if name == "call" else 1
+                    axis.plot([p["at"] for p in points], [p[name] / unit for p in points], **looks[trace["mode"]])
+    for axis, name in zip(axes[:, 0], bands, strict=True):
+        axis.set_ylabel(TRACED[name])
+    parts.add_legend(figure, [parts.make_key(mode, **own) for mode, own in looks.items()], 6)
     return figure
 
 
-def first_call(document: dict):
-    """Return the cost of the first call with empty caches, for each op, mode and size."""
-    data = Data(document)
-    panels = {group: data.curves(group, "first_call") for group in data.groups}
-    panels = {group: modes for group, modes in panels.items() if modes}
-    if not panels:
-        return parts.blank(NARROW, f"{data.machine}: no first calls")
-    heights = [len(modes) for modes in panels.values()]
-    height = min(9.0, 0.14 * sum(heights) + 0.24 * len(panels) + 0.35)
-    figure, axes = parts.grid(NARROW, height, len(panels), 1, sharex=True, height_ratios=heights)
-    for axis, (group, modes) in zip(axes.flat, panels.items(), strict=True):
-        parts.strip(axis, list(modes), data.label(group))
-        for line, (mode, numbers) in enumerate(modes.items()):
-            # Sizes from the top down, close together: mostly they agree, and then read as one mark.
-            places = [line + (i + 0.5) / len(numbers) * 0.7 - 0.35 for i in range(len(numbers))]
-            style = {**data.style(mode), "linestyle": "none", "markersize": 2.4, "mew": 0}
-            parts.bars(axis, parts.values(numbers), places, numbers, "x", **style)
-    parts.log_axis(axes.flat, "x", parts.ends(panels.values()), least=10)
-    # Longer than the panels are wide.
-    figure.supxlabel("first call (s); a mark per size, smallest on top", fontsize=8)
-    return figure
+def _find_untraced(data: Data, mode: str) -> str:
+    """Return the mode that differs from a traced one in nothing but the trace, else that mode itself."""
+    run = {key: value for key, value in data.configs[mode].items() if key not in MEASURE_KEYS}
+    return next((other for other in data.modes if data.configs[other] == run and other != CONTROL), mode)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from kernelbench.figures import FIGURES
+from kernelbench.paper.results import CAPTIONS
 
 
 def read(path: Path):
@@ -13,4 +13,4 @@ def read(path: Path):
 
 def shown(folder: Path) -> dict[str, str]:
     """Return the paths of a folder's figures by name, in their order; typst takes one from the top after a slash."""
-    return {name: f"/{folder.as_posix()}/{name}.svg" for name in FIGURES if (folder / f"{name}.svg").is_file()}
+    return {name: f"/{folder.as_posix()}/{name}.svg" for name in CAPTIONS if (folder / f"{name}.svg").is_file()}

@@ -23,12 +23,7 @@ CAPTIONS = {
     "speedups": "Speedup over the first baseline of every cell and mode",
     "times": "Time of a call against the size",
     "timers": "Speedup by each timer against the size",
-    "split": "Time of a call on the host and on the device",
     "trace": "Time of a call, clock and power during a load without a pause",
-    "rates": "Rates against the size, and the ceilings of the machine",
-    "roofline": "Rates against the operations for each byte, and the share of what the machine allows",
-    "first_call": "First call, from empty caches",
-    "published": "Published mean speedups beside those measured here",
 }
 
 

@@ -8,13 +8,11 @@ import json
 from functools import cached_property
 from pathlib import Path
 
-import yaml
-
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import config as checks
 from kernelbench.study import machine, yaml_files
 from kernelbench.study.cells import ENTRY_KEYS, Cell, Job, cells_of, modes_of, workload_name
-from kernelbench.study.config import PLAN_KEYS, PROCESS_KEYS, RECORDED
+from kernelbench.study.config import PLAN_KEYS, PROCESS_KEYS
 from kernelbench.study.imports import files_of
 from kernelbench.study.validation import require_known, validate
 from kernelbench.study.yaml_files import overlay
@@ -193,11 +191,6 @@ def load(path: Path) -> Study:
     return Study(yaml_files.read(path))
 
 
-def read_recorded(names: list[str]) -> list[dict]:
-    """Return the mappings of recorded studies, as they were run."""
-    return [yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8")) for name in names]
-
-
 def _resolve(own: dict, preset: dict, given: dict) -> dict:
     """Return a study's mapping with its preset and then what the command line gave laid over it.
 
@@ -232,16 +225,3 @@ def _select_run(mode: dict, op: str) -> dict:
     run = {key: value for key, value in mode.items() if key not in (*PROCESS_KEYS, *PLAN_KEYS, "series")}
     series = mode.get("series", {}).get(op)
     return {**run, "series": [str(size) for size in series]} if series else run
-
-
-def kind(study):
-    modes = study["modes"]
-    if study["machine"].endswith("-verify"):
-        return "again"
-    if not study.get("study"):
-        return "machine"
-    if any("trace_seconds" in entry or entry.get("flush", "read") != "read" for entry in modes.values()):
-        return "protocol"
-    if any("library" in entry for entry in modes.values()):
-        return "kernels"
-    return "start" if study["study"] == "start" else "topic"
