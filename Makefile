@@ -48,6 +48,7 @@ test test-all: setup
 	$(IN_VENV) ruff format --check
 	$(IN_VENV) snakefmt --check Snakefile workflow/rules
 	$(IN_VENV) snakemake --lint
+	$(IN_VENV) mypy
 	$(IN_VENV) pytest -n 3 --dist loadfile --no-loadscope-reorder $(SELECTED)
 
 # Measurements under results/ and Snakemake's notes on them (.snakemake) cost GPU hours and stay.

@@ -87,7 +87,7 @@ def test_hodges_lehmann_has_no_exact_interval_below_six():
     ],
 )
 def test_verdicts(interval, p_holm, equivalence, verdict):
-    assert intervals.verdict(interval, p_holm, 0.01, equivalence) == verdict
+    assert intervals.judge(interval, p_holm, 0.01, equivalence) == verdict
 
 
 def test_welch_is_that_of_scipy():

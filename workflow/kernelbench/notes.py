@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, make_dataclass
 from string import Formatter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class _Text(Formatter):
@@ -61,7 +61,7 @@ class Note:
 CODES: dict[str, type[Note]] = {}
 
 
-def _note(code: str, names: str, text: str, title: str = "", base: type[Note] = Note) -> type[Note]:
+def _note(code: str, names: str, text: str, title: str = "", base: type[Note] = Note) -> Any:
     """Return the class of a kind of note, with these names of fields."""
     own = {"text": text, "title": title, "__module__": __name__}
     CODES[code] = make_dataclass(code, names.split(), bases=(base,), namespace=own, frozen=True)
@@ -135,7 +135,7 @@ class Throttled(Note):
     """The GPU's clocks were held back."""
 
 
-def _throttled(code: str, title: str) -> type[Throttled]:
+def _throttled(code: str, title: str) -> Any:
     return _note(code, "ms", f"throttled: {title}[ for {{ms:.1f}} ms]", title, Throttled)
 
 

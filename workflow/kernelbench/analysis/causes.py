@@ -113,7 +113,7 @@ class Causes:
                 parts["device"] = 0.0
         # The two overlap, so that each may differ by more than the call does: then it is put down to the host.
         shares = {name: min(part / whole, 1) for name, part in parts.items()}
-        part = max(shares, key=shares.get)
+        part = max(shares, key=lambda name: shares[name])
         if shares[part] < EXPLAINS:
             times = f"{metric} {self._times(baseline, mode, metric)}"
             return self._clocks(baseline, mode, metric, times) or Cause(UNEXPLAINED, times)
@@ -123,9 +123,9 @@ class Causes:
 
     def _profiled(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause where an arm is a runtime off PyTorch's stream: only the profiler tells its parts."""
-        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        kernels = self._list_kernels(baseline, mode)
         times = f"{metric} {self._times(baseline, mode, metric)}"
-        if None in kernels:
+        if kernels is None:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
         took = [_took(listed) for listed in kernels]
         difference = self._difference(baseline, mode, metric)
@@ -138,9 +138,9 @@ class Causes:
 
     def _device(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause of a difference in the device's time."""
-        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        kernels = self._list_kernels(baseline, mode)
         times = f"{metric} {self._times(baseline, mode, metric)}"
-        if None in kernels:
+        if kernels is None:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
         others = [self._computing(arm, listed) for arm, listed in zip((baseline, mode), kernels, strict=True)]
         counts = [{k["name"]: k["count"] for k in listed} for listed in others]
@@ -173,10 +173,10 @@ class Causes:
 
     def _memory(self, baseline: tuple, mode: tuple) -> Cause:
         pools = [self._pools(arm) for arm in (baseline, mode)]
-        kernels = [self._kernels(arm) for arm in (baseline, mode)]
+        kernels = self._list_kernels(baseline, mode)
         if pools[0] != pools[1]:
             return Cause("graph pool", f"graphs keep {pools[0]:.3g} and {pools[1]:.3g} MiB")
-        if None not in kernels and kernels[0] != kernels[1]:
+        if kernels and kernels[0] != kernels[1]:
             return Cause("kernel", f"{_listed(kernels[0])} and {_listed(kernels[1])}")
         return Cause(UNEXPLAINED, "the same kernels and no graphs")
 
@@ -187,7 +187,8 @@ class Causes:
         return self.verdicts.get((*mode, baseline[-1], metric)) in DECIDED
 
     def _time(self, arm: tuple, metric: str) -> float:
-        return float(np.exp(self.data.values(arm, metric).mean()))
+        values = self.data.values(arm, metric)
+        return np.nan if values is None else float(np.exp(values.mean()))
 
     def _difference(self, baseline: tuple, mode: tuple, metric: str) -> float:
         """Return how much longer the mode takes, in the metric's unit."""
@@ -196,9 +197,9 @@ class Causes:
     def _times(self, baseline: tuple, mode: tuple, metric: str, unit: str = "µs") -> str:
         return f"{_brief(self._time(baseline, metric))} and {_brief(self._time(mode, metric))} {unit}"
 
-    def _kernels(self, arm: tuple) -> list[dict] | None:
-        """Return the kernels that one call launches, None where they were not counted or the counts did not add up."""
-        return json.loads(self.kernels[arm]) if arm in self.kernels else None
+    def _list_kernels(self, *arms: tuple) -> list[list[dict]] | None:
+        """Return the kernels that one call of each arm launches, None where one was not profiled or did not add up."""
+        return [json.loads(self.kernels[arm]) for arm in arms] if self.kernels.keys() >= set(arms) else None
 
     def _clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
         """Return the cause of a difference whose slower arm had the lower clock, None where it had not."""
@@ -220,7 +221,8 @@ class Causes:
         """Say whether repeats of an arm with other generated code have other times: beyond δ, and by an F test."""
         codes = self.jobs[arm].set_index("repeat").generated_code
         times = self.data.values(arm, metric)
-        groups = [own.to_numpy() for _, own in times.groupby(codes.reindex(times.index)) if len(own) > 1]
+        grouped = () if times is None else times.groupby(codes.reindex(times.index))
+        groups = [own.to_numpy() for _, own in grouped if len(own) > 1]
         if len(groups) < 2 or np.ptp([own.mean() for own in groups]) <= np.log1p(self.data.delta(metric)):
             return False
         return bool(intervals.one_way(groups) < CHANCE)
@@ -232,7 +234,7 @@ def _took(kernels: list[dict]) -> float:
 
 def _listed(kernels: list[dict], most: int = 3) -> str:
     """Return kernels in words, those that take longest first: their names without templates, count and time."""
-    names = Counter()
+    names: Counter[str] = Counter()
     for kernel in sorted(kernels, key=lambda k: -k["time"])[:most]:
         count = f"{kernel['count']:g} × " if kernel["count"] != 1 else ""
         names[f"{count}{_short(kernel['name'])} {_brief(kernel['time'])} µs"] += 1

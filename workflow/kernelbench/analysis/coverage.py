@@ -86,15 +86,19 @@ def scenarios(config: dict) -> dict[str, Callable[[int], Effects]]:
 
     Without a drift in the study's order where it has no cell with the baseline and another mode.
     """
+
+    def fixed(effects: Effects) -> Callable[[int], Effects]:
+        return lambda n: effects
+
     drifts = {
         "drift": lambda n: Effects(places=places(Study({**config, "repeats": n}))),
         "drift in order of modes": lambda n: Effects(places=one_after_the_other(n)),
     }
     return {
-        "normal": lambda n: Effects(),
-        "blocks": lambda n: Effects(block=BLOCK),
+        "normal": fixed(Effects()),
+        "blocks": fixed(Effects(block=BLOCK)),
         **(drifts if places(Study({**config, "repeats": 1})) is not None else {}),
-        **{f"peaks {share:.1f}": lambda n, share=share: Effects(share=share) for share in SHARES},
+        **{f"peaks {share:.1f}": fixed(Effects(share=share)) for share in SHARES},
     }
 
 

@@ -1,5 +1,6 @@
 """Early repeats: what the first repeats of a study alone say, where later ones came after a look at the data."""
 
+import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
@@ -28,8 +29,8 @@ def compare(study: dict, table: pd.DataFrame) -> list[dict]:
 
 def _compare(rows: pd.DataFrame) -> dict[str, int]:
     early = [intervals.interval(pairs[pairs.index < FIRST].to_numpy()) for pairs in rows.pairs]
-    p_holm = intervals.holm([own.p for own in early])
-    verdicts = [intervals.verdict(*own, False) for own in zip(early, p_holm, rows.delta, strict=True)]
+    p_holm = intervals.holm(np.array([own.p for own in early]))
+    verdicts = [intervals.judge(*own, False) for own in zip(early, p_holm, rows.delta, strict=True)]
     both = [(full, first) for full, first in zip(rows.verdict, verdicts, strict=True) if full in DECIDED]
     same = sum(full == first for full, first in both)
     undecided = sum(first not in DECIDED for _, first in both)

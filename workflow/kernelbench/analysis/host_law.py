@@ -18,14 +18,14 @@ The replay of a graph is one launch: L = 1. Eager's H, D and L are measured. The
 one plus the difference that the law makes; the predicted speedup by throughput is the ratio of the law's two times.
 """
 
-from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from kernelbench.analysis.studies import CELL, OPS, Studies, topic
+from kernelbench.analysis.studies import OPS, Studies, topic
 
 EAGER = "eager"
 # The metrics that the law predicts.
@@ -66,14 +66,29 @@ class Law:
         return self.call + self.each * count
 
 
-# One speedup over eager as predicted and as measured. host, host_predicted: µs; by_device: the ratio of the device
-# times alone; right: whether the predicted side of 1 is the measured verdict, None where that is not decided; fitted:
-# whether the constants come from this study.
-Prediction = namedtuple(
-    "Prediction",
-    "study op dtype size mode metric host host_predicted predicted by_device measured ci_low ci_high verdict right"
-    " fitted",
-)
+class Prediction(NamedTuple):
+    """One speedup over eager as predicted and as measured.
+
+    host, host_predicted: µs; by_device: the ratio of the device times alone; right: whether the predicted side of 1 is
+    the measured verdict, None where that is not decided; fitted: whether the constants come from this study.
+    """
+
+    study: str
+    op: str
+    dtype: str
+    size: str
+    mode: str
+    metric: str
+    host: float
+    host_predicted: float
+    predicted: float
+    by_device: float
+    measured: float
+    ci_low: float | None
+    ci_high: float | None
+    verdict: str
+    right: bool | None
+    fitted: bool
 
 
 def calls(document: dict) -> dict[tuple, Call]:
@@ -90,14 +105,14 @@ def calls(document: dict) -> dict[tuple, Call]:
     for row in document["compilation"]:
         key = _key(row)
         device = row.get("busy") if key in uncovered else times.get((*key, "device"))
-        call = Call(times.get((*key, "host")), device, row.get("launched"))
-        if call.host and call.device and call.launches:
-            found[key] = call
+        host, launches = times.get((*key, "host")), row.get("launched")
+        if host and device and launches:
+            found[key] = Call(host, device, launches)
     return found
 
 
-def _key(row: dict) -> tuple:
-    return tuple(row[name] for name in (*CELL, "mode"))
+def _key(row: dict) -> tuple[str, str, str, str]:
+    return row["op"], row["dtype"], row["size"], row["mode"]
 
 
 def fit(document: dict) -> dict[str, Law]:
@@ -107,7 +122,8 @@ def fit(document: dict) -> dict[str, Law]:
         counted = [(_count(found, key), call.host) for key, call in found.items() if key[3] == mode]
         points = [(count, host) for count, host in counted if count is not None]
         if len({count for count, _ in points}) > 1:
-            each, call = np.polyfit(*zip(*points, strict=True), 1)
+            counts, times = np.array(points).T
+            each, call = np.polyfit(counts, times, 1)
             laws[mode] = Law(float(call), float(each))
     return laws
 

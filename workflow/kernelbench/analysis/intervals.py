@@ -232,10 +232,10 @@ def welch(own: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
     if error > 0:  # Memory has no spread: any difference is sure.
         freedom = squares.sum() ** 2 / (squares**2 / [len(own) - 1, len(other) - 1]).sum()
         half = float(t_quantile(freedom)) * error
-    return tuple(float(np.exp(difference + side)) for side in (0, -half, half))
+    return float(np.exp(difference)), float(np.exp(difference - half)), float(np.exp(difference + half))
 
 
-def verdict(speedup: Interval, p_holm: float, delta: float, equivalence: bool) -> str:
+def judge(speedup: Interval, p_holm: float, delta: float, equivalence: bool) -> str:
     """Return equivalent, faster, slower or inconclusive.
 
     equivalent: the interval lies inside ±delta (relative, symmetric on logs), from n = 5, where `equivalence` says

@@ -11,7 +11,7 @@ def find_ceilings(data: Measurements) -> dict:
 
     rate: bytes/µs of eager's copy, FLOP/µs of the fastest matrix product.
     """
-    ceilings = {}
+    ceilings: dict[str, dict] = {}
     for op, dtype, size, mode in data.arms:
         values = data.values((op, dtype, size, mode), data.device_metric)
         workload = data.study["ops"][op].get("workload", op)

@@ -1,6 +1,6 @@
 """Speedups: the table of each arm over each baseline, with intervals, verdicts and what the A/A arm says of δ."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -91,7 +91,7 @@ def _average_sizes(data: Measurements, arms: list[tuple], baseline: str, metric:
         yield _make_row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, said)
 
 
-def _make_row(data, arm, baseline, metric, pairs, status, said: list[Note | None]) -> list:
+def _make_row(data, arm, baseline, metric, pairs, status, said: Sequence[Note | None]) -> list:
     head, kept = [*arm, baseline, metric], [note for note in said if note]
     if pairs is None:
         return [*head, 0, *[np.nan] * 5, "", "", status, kept, *[np.nan] * 3, data.delta(metric), None]
@@ -136,7 +136,7 @@ def _judge(row, controls: dict) -> str:
         return ""
     found = Interval(row.n, row.speedup, row.ci_low, row.ci_high, row.p)
     supported = controls.get(row.metric, {}).get("supports_delta", True)
-    return intervals.verdict(found, row.p_holm, row.delta, supported)
+    return intervals.judge(found, row.p_holm, row.delta, supported)
 
 
 def average_arms(table: pd.DataFrame, study: dict) -> Iterator[dict]:

@@ -47,9 +47,10 @@ class Studies:
         self.documents = documents
         first = {topic(document["study"]): document for document in reversed(documents)}
         self._by_topic = first if by_topic is None else by_topic
-        self._indexes = {}
+        self._indexes: dict[tuple, dict] = {}
         # The law, with what it predicts of these studies: host_law.apply sets both.
-        self.laws, self.predictions = {}, []
+        self.laws: dict = {}
+        self.predictions: list = []
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_topic

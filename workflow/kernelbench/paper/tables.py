@@ -140,6 +140,7 @@ def _options(studies: Studies, _: dict) -> tuple:
 def _published(studies: Studies, earlier: dict) -> tuple:
     """The earlier study's means beside ours."""
     at = {"size": "all", "mode": earlier["mode"], "baseline": earlier["baseline"]}
+    studies.of(OPS)  # It raises NoData where no study has that topic.
     rows = []
     for op, found in earlier["ops"].items():
         means = [studies.find(OPS, "speedups", op=op, **at, metric=m) for m in ("device", "throughput", "latency")]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic import model_validator as check_model
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kernelbench.errors import InputError, nearest
 
@@ -113,7 +113,7 @@ def _place(document, loc: tuple) -> str:
     return ".".join(names)
 
 
-def _say(error: dict, where: str) -> str:
+def _say(error: ErrorDetails, where: str) -> str:
     """Return an error in one line: the key, its value and what is allowed."""
     at = f"{where}: " if where else ""
     if error["type"] == "unknown_key":
