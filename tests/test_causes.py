@@ -3,7 +3,7 @@
 import pytest
 from records import row, small_study, tables, write_records
 
-from kernelbench.analysis.causes import _listed, _short
+from kernelbench.analysis.causes import _name_kernels, _shorten
 from kernelbench.study.study import Study
 
 SAME = [{"name": "gemm", "count": 1.0, "time": 30.0}]
@@ -208,7 +208,7 @@ def test_without_a_timer_of_the_host_no_cause_is_given(study, tmp_path):
 
 def test_kernels_are_named_without_templates():
     name = "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::Half, (a::B)2>(c10::Half*, int)"
-    assert _short(name) == "cunn_SoftMaxForward"
-    assert _short("triton_red_fused__softmax_0") == "triton_red_fused__softmax_0"
+    assert _shorten(name) == "cunn_SoftMaxForward"
+    assert _shorten("triton_red_fused__softmax_0") == "triton_red_fused__softmax_0"
     many = [{"name": f"k{i}", "count": 2.0, "time": float(i)} for i in range(5)]
-    assert _listed(many) == "2 × k4 4 µs + 2 × k3 3 µs + 2 × k2 2 µs + 2 more"
+    assert _name_kernels(many) == "2 × k4 4 µs + 2 × k3 3 µs + 2 × k2 2 µs + 2 more"

@@ -14,11 +14,11 @@ from kernelbench.analysis.coverage import (
     PEAK,
     REPEATS,
     Effects,
-    coverage,
-    paired,
-    places,
-    scenarios,
-    table,
+    estimate_paired,
+    find_places,
+    list_scenarios,
+    simulate,
+    tabulate,
 )
 from kernelbench.study.study import Study
 
@@ -36,12 +36,12 @@ def is_honest(found: float) -> bool:
 @pytest.mark.parametrize("n", REPEATS)
 def test_the_interval_covers_what_it_promises(what, n):
     assert DRAWS >= 10_000
-    assert is_honest(coverage(n, scenarios(CONFIG)[what](n)))
+    assert is_honest(simulate(n, list_scenarios(CONFIG)[what](n)))
 
 
 def pooled(baseline: np.ndarray, mode: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Take every sample for a repeat of its own."""
-    return paired(*(arm.reshape(len(arm), -1, 1) for arm in (baseline, mode)))
+    return estimate_paired(*(arm.reshape(len(arm), -1, 1) for arm in (baseline, mode)))
 
 
 def without_pairs(baseline: np.ndarray, mode: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -73,13 +73,13 @@ def bootstrapped(baseline: np.ndarray, mode: np.ndarray) -> tuple[np.ndarray, np
     ],
 )
 def test_broken_statistics_are_seen(broken, effects):
-    assert is_honest(coverage(5, effects, 2000))
-    assert not is_honest(coverage(5, effects, 2000, broken))
+    assert is_honest(simulate(5, effects, 2000))
+    assert not is_honest(simulate(5, effects, 2000, broken))
 
 
 def test_the_order_of_the_plan_is_what_withstands_drift():
-    assert coverage(10, scenarios(CONFIG)["drift in order of modes"](10), 2000) < 0.3
-    of_plan = places(Study({**CONFIG, "repeats": 10}))
+    assert simulate(10, list_scenarios(CONFIG)["drift in order of modes"](10), 2000) < 0.3
+    of_plan = find_places(Study({**CONFIG, "repeats": 10}))
     assert np.abs(np.diff(of_plan)).max() < 8 / 1240, "the modes of a cell run next to each other"
     assert np.diff(of_plan[:, 0]).min() > 0, "repeats are blocks in time"
 
@@ -89,14 +89,17 @@ def test_the_order_is_that_of_a_cell_with_two_modes_and_without_one_no_drift_is_
     modes = {name: CONFIG["modes"][name] for name in ("eager", "compile")}
     config = {**CONFIG, "presets": {}, "recorded": [], "modes": modes, "baselines": ["eager"]}
     both = {**config, "ops": {**copy, "softmax": CONFIG["ops"]["softmax"]}}
-    assert places(Study({**both, "repeats": 4})).shape == (4, 2)
+    assert find_places(Study({**both, "repeats": 4})).shape == (4, 2)
     alone = {**config, "ops": copy}
-    assert places(Study(alone)) is None
-    assert [name for name in scenarios(both) if name not in scenarios(alone)] == ["drift", "drift in order of modes"]
+    assert find_places(Study(alone)) is None
+    assert [name for name in list_scenarios(both) if name not in list_scenarios(alone)] == [
+        "drift",
+        "drift in order of modes",
+    ]
 
 
 def test_no_interval_is_honest_about_a_rare_second_peak():
-    assert coverage(10, Effects(share=0.1), 2000) < 0.9
+    assert simulate(10, Effects(share=0.1), 2000) < 0.9
 
 
 def test_two_peaks_are_seen_and_one_is_not_taken_for_two():
@@ -115,7 +118,7 @@ def test_repeats_without_spread_or_too_few_of_them_have_no_peaks(logs):
 
 
 def test_the_table_has_every_scenario_and_number_of_repeats():
-    found = table(CONFIG, draws=20)["coverage"]
-    assert set(found) == set(scenarios(CONFIG)) and all(
+    found = tabulate(CONFIG, draws=20)["coverage"]
+    assert set(found) == set(list_scenarios(CONFIG)) and all(
         set(row["held"]) == set(map(str, REPEATS)) for row in found.values()
     )

@@ -84,7 +84,7 @@ def swapped(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_good_data_passes(good):
-    assert Gate(good).defects() == []
+    assert Gate(good).find_defects() == []
 
 
 def capped(jobs: pd.DataFrame, only: str) -> pd.DataFrame:
@@ -126,7 +126,7 @@ AGAIN = "/results/recorded/h200; rm results/h200/records/softmax/float16/512/*/3
 )
 def test_a_planted_defect_is_found(data, change, what, job, repair):
     change_jobs(data, lambda jobs: change(jobs.assign(**CLOCKS)))
-    (defect,) = Gate(data).defects()
+    (defect,) = Gate(data).find_defects()
     assert defect.what.startswith(what)
     assert any(name.startswith(job) for name in defect.jobs)
     assert defect.repair.startswith(f"python workflow/scripts/restore.py {data}; ") and repair in defect.repair
@@ -142,7 +142,7 @@ def test_a_planted_defect_is_found(data, change, what, job, repair):
 )
 def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what):
     change_environment(data, **keys)
-    (defect,) = Gate(data).defects()
+    (defect,) = Gate(data).find_defects()
     assert defect.what == what
 
 
@@ -157,7 +157,7 @@ def test_pairs_of_two_runs_are_apart_also_where_nothing_ran_between_them(data, c
         return jobs.drop(columns="process.parent", errors="ignore").assign(**{column: known})
 
     change_jobs(data, change)
-    (defect,) = Gate(data).defects()
+    (defect,) = Gate(data).find_defects()
     assert defect.what == "pairs did not run as planned"
     assert defect.jobs and all(
         job.startswith("softmax/") and "/1024/" in job and job.endswith("/0") for job in defect.jobs
@@ -170,14 +170,14 @@ def test_what_other_sources_measured_is_named_with_what_measures_it_again(data, 
     monkeypatch.setattr("kernelbench.records.quality_gate.sources_digest", lambda blobs: "abc")
     column = "environment.software.sources"
     change_jobs(data, lambda jobs: jobs.assign(**{column: jobs.repeat.map(lambda repeat: "abc" if repeat else "def")}))
-    (defect,) = Gate(data).defects()
+    (defect,) = Gate(data).find_defects()
     assert defect.jobs and all(job.endswith("/0") for job in defect.jobs)
     assert "/*/0.json" in defect.repair and "/*/1.json" not in defect.repair
 
 
 def test_a_mode_that_was_added_later_is_apart_from_its_baselines_and_they_are_not_from_each_other(data):
     change_jobs(data, lambda jobs: jobs.assign(ran=jobs.ran.mask(jobs["mode"] == "triton", jobs.ran + 1000)))
-    (defect,) = Gate(data).defects()
+    (defect,) = Gate(data).find_defects()
     assert defect.what == "pairs did not run as planned"
     assert len(defect.jobs) == 10 and all("/triton/" in job for job in defect.jobs)
 
@@ -186,7 +186,7 @@ def test_a_repair_brings_back_only_what_is_not_here_and_names_the_configuration(
     change_jobs(data, put("settled", False))
     monkeypatch.chdir(data.parents[2])
     Path("results", "h200", "records").mkdir(parents=True)
-    (recorded,) = Gate(data).defects()
+    (recorded,) = Gate(data).find_defects()
     assert recorded.repair.startswith("rm results/h200/records/")
     own = Path(shutil.copytree(data, Path("results", "h200"), dirs_exist_ok=True))
     mine = " --configfile mine.yaml --config study=tiny 'ops={\"copy\": 1}'"
@@ -196,7 +196,7 @@ def test_a_repair_brings_back_only_what_is_not_here_and_names_the_configuration(
         (["config.yaml", "more.yaml"], (), " --configfile config.yaml more.yaml"),
         (["mine.yaml"], ("study=tiny", 'ops={"copy": 1}'), mine),
     ):
-        (defect,) = Gate(own, configfile, given).defects()
+        (defect,) = Gate(own, configfile, given).find_defects()
         assert (
             defect.repair == f"rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1{named}"
         )
@@ -206,7 +206,7 @@ def test_a_repair_measures_on_as_many_gpus_at_once_as_the_study_did(data, monkey
     change_jobs(data, put("settled", False))
     started = pd.to_datetime(pd.read_parquet(data / "jobs.parquet").started.min())
     change_jobs(data, lambda jobs: jobs.assign(started=started.isoformat(), **{"seconds.total": 9.0}))
-    (defect,) = Gate(data).defects()
+    (defect,) = Gate(data).find_defects()
     repeats = pd.read_parquet(data / "jobs.parquet").repeat.nunique()
     assert f"snakemake --cores {repeats} --resources gpu={repeats} " in defect.repair
 
@@ -214,7 +214,7 @@ def test_a_repair_measures_on_as_many_gpus_at_once_as_the_study_did(data, monkey
 def test_older_records_are_judged_by_the_clock_that_they_have(data):
     change_jobs(data, lambda jobs: jobs.assign(**{"gpu_after.sm_clock": 1980.0}))
     change_jobs(data, put("gpu_after.sm_clock", 1900.0, op="softmax", size="512", mode="compile"))
-    (defect,) = Gate(data).defects()
+    (defect,) = Gate(data).find_defects()
     assert defect.what == "the SM clock was lower than in other modes"
 
 
@@ -228,7 +228,7 @@ def test_clocks_that_are_lower_by_less_than_a_verdict_sees_or_in_all_arms_or_onc
     change_jobs(data, put("clocks.single", 1400.0, op="softmax", size="1024", mode="triton"))
     # Nor is what calls back to back make of it.
     change_jobs(data, put("clocks.throughput", 1400.0, op="softmax", size="512", mode="eager"))
-    assert Gate(data).defects() == []
+    assert Gate(data).find_defects() == []
 
 
 @pytest.mark.parametrize(
@@ -248,16 +248,16 @@ def test_clocks_that_are_lower_by_less_than_a_verdict_sees_or_in_all_arms_or_onc
 def test_one_mode_alone_at_the_power_cap_is_a_defect_where_a_verdict_hangs_on_it(data, mode, verdict, interval, hangs):
     change_jobs(data, lambda jobs: capped(jobs.assign(**CLOCKS), only=mode))
     decide(data, verdict, interval)
-    found = [defect.what for defect in Gate(data).defects()]
+    found = [defect.what for defect in Gate(data).find_defects()]
     assert found == (["the SM clock was lower than in other modes"] if hangs else [])
 
 
 def test_a_verdict_on_two_modes_at_the_power_cap_does_not_hang_on_what_each_makes_of_it(data):
     change_jobs(data, lambda jobs: capped(jobs.assign(**CLOCKS), only="triton"))
     decide(data, "equivalent", (0.995, 1.005))
-    assert Gate(data).defects()
+    assert Gate(data).find_defects()
     change_jobs(data, put("suspect", said(PowerCap(9)), op="softmax", size="512", mode="eager"))
-    assert Gate(data).defects() == []
+    assert Gate(data).find_defects() == []
 
 
 def decide(data, verdict: str, interval: tuple[float, float]) -> None:
@@ -298,4 +298,4 @@ def test_the_command_lists_defects_and_fails_unless_a_draft_is_wanted(good, data
 def test_recorded_studies_pass():
     config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     for name in config["recorded"]:
-        assert Gate(ROOT / "results" / "recorded" / name).defects() == []
+        assert Gate(ROOT / "results" / "recorded" / name).find_defects() == []

@@ -140,7 +140,7 @@ def decided(name: str) -> dict:
         "document": unworded(document),
         "published": [(label, outcome.outcome) for found in earlier for label, outcome, _ in found],
         "claims": [claim["outcome"] for claim in rules.judged(own, Studies([document]))],
-        "gate": [(defect.what, defect.jobs) for defect in Gate(RECORDED / name).defects()],
+        "gate": [(defect.what, defect.jobs) for defect in Gate(RECORDED / name).find_defects()],
         "plan": [(source.name, source.by_op) for source in recorded(RECORDED, study)],
     }
 
@@ -164,12 +164,12 @@ def test_no_word_of_a_message_changes_what_the_gate_refuses(monkeypatch, tmp_pat
 
     write_records(study, tmp_path, spoil)
     tables(study, tmp_path)[1].drop(columns="notes").to_csv(tmp_path / "speedups.csv")
-    before = [(defect.what, defect.jobs) for defect in Gate(tmp_path).defects()]
+    before = [(defect.what, defect.jobs) for defect in Gate(tmp_path).find_defects()]
     assert {"another process was on the GPU", "nobody watched the GPU", "clocks were held back"} <= {
         what for what, _ in before
     }
     reword()
-    assert [(defect.what, defect.jobs) for defect in Gate(tmp_path).defects()] == before
+    assert [(defect.what, defect.jobs) for defect in Gate(tmp_path).find_defects()] == before
 
 
 @pytest.mark.parametrize("said", [[], [notes.PowerCap(9.0)], [notes.Heat(9.0)], [notes.OtherProcesses(2)]])

@@ -1,5 +1,6 @@
 """What is made of a file of the library is made again once that file changes."""
 
+import ast
 import os
 import re
 import subprocess
@@ -59,3 +60,25 @@ def test_no_script_of_that_name_is_an_error(monkeypatch):
     monkeypatch.chdir(ROOT)
     with pytest.raises(FileNotFoundError, match="sumarize"):
         sources("sumarize")
+
+
+# The stages in the order in which they may import: each only from itself and from those before it.
+STAGES = ["", "harness", "study", "running", "records", "analysis", "planning", "claims", "figures", "paper"]
+
+
+def stage_of(module: str) -> int:
+    """Return the place of a module's stage; 0 for what is for all of them."""
+    name = module.removeprefix("kernelbench").strip(".").partition(".")[0]
+    return STAGES.index(name) if name in STAGES else 0
+
+
+def test_no_import_runs_against_the_stages():
+    library = ROOT / "workflow"
+    wrong = []
+    for path in (library / "kernelbench").rglob("*.py"):
+        module = ".".join(path.relative_to(library).with_suffix("").parts)
+        found = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
+        names = [f"{node.module}.{alias.name}" for node in found if node.module for alias in node.names]
+        names = [name for name in names if name.startswith("kernelbench.") and ".kernels." not in name]
+        wrong += [f"{module}: {name}" for name in names if stage_of(name) > stage_of(module)]
+    assert wrong == []

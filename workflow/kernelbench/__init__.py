@@ -1,10 +1,9 @@
 """KernelBench: does torch.compile pay?
 
-A folder for each stage, in the order in which data flows through them. A module imports only from its own stage and
-from those before it:
+A folder for each stage. A module imports only from its own stage and from those above it:
 
-    study     the study file, its cells and jobs, and their order
     harness   one measurement: from a job's settings to its record
+    study     the study file, its cells and jobs, and their order
     running   on which GPU and in which process a job runs, and whether its record is still current
     records   from records to samples.parquet and jobs.parquet, and back; the quality gate
     analysis  intervals, speedups, causes: summary.csv, speedups.csv and summary.json

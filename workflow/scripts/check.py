@@ -24,7 +24,7 @@ def main() -> None:
                 raise InputError(f"{directory}: its tables are not there; allowed: a study that promote.py has filed")
             print(f"{directory}: nothing measured here, or not to the end")
             continue
-        defects = Gate(directory, arguments.configfile, arguments.config).defects()
+        defects = Gate(directory, arguments.configfile, arguments.config).find_defects()
         print(f"{directory}: {len(defects) or 'no'} defect{'s' if len(defects) != 1 else ''}")
         found += [(directory, defect) for defect in defects]
     for directory, defect in found:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from kernelbench.analysis.coverage import table
+from kernelbench.analysis.coverage import tabulate
 from kernelbench.errors import run
 
 
@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument("--study", type=Path, required=True, help="study.yaml, whose order the drift follows")
     parser.add_argument("--output", type=Path, required=True, help="the coverage as JSON")
     arguments = parser.parse_args()
-    found = table(yaml.safe_load(arguments.study.read_text(encoding="utf-8")))
+    found = tabulate(yaml.safe_load(arguments.study.read_text(encoding="utf-8")))
     arguments.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

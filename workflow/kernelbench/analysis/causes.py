@@ -26,7 +26,7 @@ import pandas as pd
 from kernelbench.analysis import intervals
 from kernelbench.analysis.measurements import Measurements
 from kernelbench.analysis.speedups import DECIDED, KEY
-from kernelbench.records.job_table import slowed
+from kernelbench.records.job_table import find_slowed
 from kernelbench.study.cells import ARM
 from kernelbench.study.metrics import ALL, CLOCKS, UNEXPLAINED
 
@@ -86,22 +86,22 @@ class Causes:
             return None
         arms = (*cell, baseline), (*cell, mode)
         if metric == "first_call":
-            return self._first_call(*arms)
+            return self._explain_first_call(*arms)
         if metric == "peak_memory":
-            return self._memory(*arms)
+            return self._explain_memory(*arms)
         if metric == "host":
             return Cause("host", f"the call returns after {self._times(*arms, metric)}")
         if metric in ("device", "graph"):
-            return self._device(*arms, metric)
-        return self._waited(*arms, metric)
+            return self._explain_device(*arms, metric)
+        return self._explain_wait(*arms, metric)
 
-    def _waited(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+    def _explain_wait(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause of a difference in a time that has a part of the host and one of the device."""
         if any(self.data.values(arm, "device") is None for arm in (baseline, mode)):
-            return self._profiled(baseline, mode, metric)
-        whole = self._difference(baseline, mode, metric)
+            return self._explain_profiled(baseline, mode, metric)
+        whole = self._find_difference(baseline, mode, metric)
         parts = {
-            part: self._difference(baseline, mode, part) if self._decided(baseline, mode, part) else 0.0
+            part: self._find_difference(baseline, mode, part) if self._is_decided(baseline, mode, part) else 0.0
             for part in ("host", "device")
         }
         # Calls back to back wait for the slower of host and device.
@@ -116,52 +116,54 @@ class Causes:
         part = max(shares, key=lambda name: shares[name])
         if shares[part] < EXPLAINS:
             times = f"{metric} {self._times(baseline, mode, metric)}"
-            return self._clocks(baseline, mode, metric, times) or Cause(UNEXPLAINED, times)
+            return self._explain_clocks(baseline, mode, metric, times) or Cause(UNEXPLAINED, times)
         if part == "host":
             return Cause("host", f"the call returns after {self._times(baseline, mode, 'host')}")
-        return self._device(baseline, mode, "device")
+        return self._explain_device(baseline, mode, "device")
 
-    def _profiled(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+    def _explain_profiled(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause where an arm is a runtime off PyTorch's stream: only the profiler tells its parts."""
         kernels = self._list_kernels(baseline, mode)
         times = f"{metric} {self._times(baseline, mode, metric)}"
         if kernels is None:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
-        took = [_took(listed) for listed in kernels]
-        difference = self._difference(baseline, mode, metric)
+        took = [_add_times(listed) for listed in kernels]
+        difference = self._find_difference(baseline, mode, metric)
         slower = int(difference > 0)
         # Calls back to back wait for kernels only where these take most of their time.
         waits = metric != "throughput" or took[slower] >= EXPLAINS * self._time((baseline, mode)[slower], metric)
         if not waits or (took[1] - took[0]) / difference < EXPLAINS:
-            return Cause("host", f"{times}, of which kernels take {_brief(took[0])} and {_brief(took[1])} µs")
-        return Cause("kernel", f"{times}; {_listed(kernels[0])} and {_listed(kernels[1])}")
+            return Cause("host", f"{times}, of which kernels take {_format(took[0])} and {_format(took[1])} µs")
+        return Cause("kernel", f"{times}; {_name_kernels(kernels[0])} and {_name_kernels(kernels[1])}")
 
-    def _device(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
+    def _explain_device(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause of a difference in the device's time."""
         kernels = self._list_kernels(baseline, mode)
         times = f"{metric} {self._times(baseline, mode, metric)}"
         if kernels is None:
             return Cause(UNEXPLAINED, f"{times}; not profiled")
-        others = [self._computing(arm, listed) for arm, listed in zip((baseline, mode), kernels, strict=True)]
+        others = [self._drop_copies(arm, listed) for arm, listed in zip((baseline, mode), kernels, strict=True)]
         counts = [{k["name"]: k["count"] for k in listed} for listed in others]
-        copies = [_took(whole) - _took(computing) for whole, computing in zip(kernels, others, strict=True)]
+        copies = [_add_times(whole) - _add_times(computing) for whole, computing in zip(kernels, others, strict=True)]
         # What the same kernels take more or less of is no difference between kernels.
-        took = [_took(listed) if counts[0] != counts[1] else 0 for listed in others]
-        sign = np.sign(self._difference(baseline, mode, metric))
+        took = [_add_times(listed) if counts[0] != counts[1] else 0 for listed in others]
+        sign = np.sign(self._find_difference(baseline, mode, metric))
         copied, computed = ((part[1] - part[0]) * sign for part in (copies, took))
-        listed = f"{_listed(kernels[0])} and {_listed(kernels[1])}"
+        listed = f"{_name_kernels(kernels[0])} and {_name_kernels(kernels[1])}"
         if copied > max(computed, 0):
             beside = f"; {listed}" if computed > 0 else ""
-            return Cause("graph input copy", f"{times}; copies {_brief(copies[0])} and {_brief(copies[1])} µs{beside}")
+            return Cause(
+                "graph input copy", f"{times}; copies {_format(copies[0])} and {_format(copies[1])} µs{beside}"
+            )
         if counts[0] != counts[1]:
             return Cause("kernel", f"{times}; {listed}")
-        if clocks := self._clocks(baseline, mode, metric, times):
+        if clocks := self._explain_clocks(baseline, mode, metric, times):
             return clocks
-        if any(self._tuned_apart(arm, metric) for arm in (baseline, mode)):
+        if any(self._is_tuned_apart(arm, metric) for arm in (baseline, mode)):
             return Cause("autotune", f"{times}; repeats with other generated code differ")
-        return Cause(UNEXPLAINED, f"{times}; the same kernels: {_listed(kernels[0])}")
+        return Cause(UNEXPLAINED, f"{times}; the same kernels: {_name_kernels(kernels[0])}")
 
-    def _first_call(self, baseline: tuple, mode: tuple) -> Cause:
+    def _explain_first_call(self, baseline: tuple, mode: tuple) -> Cause:
         entries = self.data.study["modes"]
         times = f"first call {self._times(baseline, mode, 'first_call', 's')}"
         runners = {entries[arm[-1]]["runner"] for arm in (baseline, mode)} - {"eager"}
@@ -171,45 +173,45 @@ class Causes:
             return Cause("compilation", times)
         return Cause(UNEXPLAINED, times)
 
-    def _memory(self, baseline: tuple, mode: tuple) -> Cause:
+    def _explain_memory(self, baseline: tuple, mode: tuple) -> Cause:
         pools = [self._pools(arm) for arm in (baseline, mode)]
         kernels = self._list_kernels(baseline, mode)
         if pools[0] != pools[1]:
             return Cause("graph pool", f"graphs keep {pools[0]:.3g} and {pools[1]:.3g} MiB")
         if kernels and kernels[0] != kernels[1]:
-            return Cause("kernel", f"{_listed(kernels[0])} and {_listed(kernels[1])}")
+            return Cause("kernel", f"{_name_kernels(kernels[0])} and {_name_kernels(kernels[1])}")
         return Cause(UNEXPLAINED, "the same kernels and no graphs")
 
     def _is_host_bound(self, arm: tuple) -> bool:
         return self._time(arm, "host") >= self._time(arm, "device")
 
-    def _decided(self, baseline: tuple, mode: tuple, metric: str) -> bool:
+    def _is_decided(self, baseline: tuple, mode: tuple, metric: str) -> bool:
         return self.verdicts.get((*mode, baseline[-1], metric)) in DECIDED
 
     def _time(self, arm: tuple, metric: str) -> float:
         values = self.data.values(arm, metric)
         return np.nan if values is None else float(np.exp(values.mean()))
 
-    def _difference(self, baseline: tuple, mode: tuple, metric: str) -> float:
+    def _find_difference(self, baseline: tuple, mode: tuple, metric: str) -> float:
         """Return how much longer the mode takes, in the metric's unit."""
         return self._time(mode, metric) - self._time(baseline, metric)
 
     def _times(self, baseline: tuple, mode: tuple, metric: str, unit: str = "µs") -> str:
-        return f"{_brief(self._time(baseline, metric))} and {_brief(self._time(mode, metric))} {unit}"
+        return f"{_format(self._time(baseline, metric))} and {_format(self._time(mode, metric))} {unit}"
 
     def _list_kernels(self, *arms: tuple) -> list[list[dict]] | None:
         """Return the kernels that one call of each arm launches, None where one was not profiled or did not add up."""
         return [json.loads(self.kernels[arm]) for arm in arms] if self.kernels.keys() >= set(arms) else None
 
-    def _clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
+    def _explain_clocks(self, baseline: tuple, mode: tuple, metric: str, times: str) -> Cause | None:
         """Return the cause of a difference whose slower arm had the lower clock, None where it had not."""
-        slower = mode if self._difference(baseline, mode, metric) > 0 else baseline
+        slower = mode if self._find_difference(baseline, mode, metric) > 0 else baseline
         timers = metric if metric in MANY else "single"
-        if not slowed(self.data.jobs, self.data.delta("device"), timers)[slower]:
+        if not find_slowed(self.data.jobs, self.data.delta("device"), timers)[slower]:
             return None
         return Cause(CLOCKS, f"{times}; the SM clock was lower in {slower[-1]}")
 
-    def _computing(self, arm: tuple, listed: list[dict]) -> list[dict]:
+    def _drop_copies(self, arm: tuple, listed: list[dict]) -> list[dict]:
         """Return the kernels without the copies of a CUDA graph; eager copies, too, by kernels like any other."""
         return [k for k in listed if not (COPY.search(k["name"]) and self._pools(arm) > 0)]
 
@@ -217,7 +219,7 @@ class Causes:
         """Return the MiB that the CUDA graphs of an arm keep."""
         return float(self.jobs[arm]["memory.graph_pools"].median()) / 2**20
 
-    def _tuned_apart(self, arm: tuple, metric: str) -> bool:
+    def _is_tuned_apart(self, arm: tuple, metric: str) -> bool:
         """Say whether repeats of an arm with other generated code have other times: beyond δ, and by an F test."""
         codes = self.jobs[arm].set_index("repeat").generated_code
         times = self.data.values(arm, metric)
@@ -228,26 +230,26 @@ class Causes:
         return bool(intervals.one_way(groups) < CHANCE)
 
 
-def _took(kernels: list[dict]) -> float:
+def _add_times(kernels: list[dict]) -> float:
     return sum(kernel["time"] for kernel in kernels)
 
 
-def _listed(kernels: list[dict], most: int = 3) -> str:
+def _name_kernels(kernels: list[dict], most: int = 3) -> str:
     """Return kernels in words, those that take longest first: their names without templates, count and time."""
     names: Counter[str] = Counter()
     for kernel in sorted(kernels, key=lambda k: -k["time"])[:most]:
         count = f"{kernel['count']:g} × " if kernel["count"] != 1 else ""
-        names[f"{count}{_short(kernel['name'])} {_brief(kernel['time'])} µs"] += 1
+        names[f"{count}{_shorten(kernel['name'])} {_format(kernel['time'])} µs"] += 1
     more = len(kernels) - most
     return " + ".join(names) + (f" + {more} more" if more > 0 else "")
 
 
-def _brief(number: float) -> str:
+def _format(number: float) -> str:
     """Return a number in three digits, and in all of those before the point."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     """Return a kernel's name without namespaces, template arguments and parameters."""
     bare = re.sub(r"\(anonymous namespace\)::", "", name)
     while (shorter := re.sub(r"<[^<>]*>|\([^()]*\)", "", bare)) != bare:

@@ -27,7 +27,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
 Estimator = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def paired(baseline: np.ndarray, mode: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def estimate_paired(baseline: np.ndarray, mode: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (low, high) of the speedup of each draw, as the project estimates it."""
     values = [intervals.repeat_value(np.exp(arm)) for arm in (baseline, mode)]
     _, low, high = intervals.bounds(values[0] - values[1])
@@ -47,7 +47,9 @@ class Effects:
     share: float = 0
 
 
-def coverage(repeats: int, effects: Effects, draws: int = DRAWS, estimate: Estimator = paired, seed: int = 0) -> float:
+def simulate(
+    repeats: int, effects: Effects, draws: int = DRAWS, estimate: Estimator = estimate_paired, seed: int = 0
+) -> float:
     """Return the share of `draws` whose interval holds the true speedup."""
     rng = np.random.default_rng([seed, repeats])
     values = rng.normal(0, BETWEEN, (2, draws, repeats)) + rng.normal(0, effects.block, (draws, repeats))
@@ -60,7 +62,7 @@ def coverage(repeats: int, effects: Effects, draws: int = DRAWS, estimate: Estim
     return float(np.mean((np.log(low) <= truth) & (truth <= np.log(high))))
 
 
-def places(study: Study) -> np.ndarray | None:
+def find_places(study: Study) -> np.ndarray | None:
     """Return (repeats, 2): where the baseline and another mode of a cell stand in the order, from 0 to 1.
 
     Of the first cell that has both, None without any.
@@ -76,12 +78,12 @@ def places(study: Study) -> np.ndarray | None:
     return np.array(found) / len(study.jobs)
 
 
-def one_after_the_other(repeats: int) -> np.ndarray:
+def place_one_after_the_other(repeats: int) -> np.ndarray:
     """Return the places of a study that measures all of the baseline and then all of the mode, to compare with."""
     return np.arange(2 * repeats).reshape(2, repeats).T / (2 * repeats)
 
 
-def scenarios(config: dict) -> dict[str, Callable[[int], Effects]]:
+def list_scenarios(config: dict) -> dict[str, Callable[[int], Effects]]:
     """Return what is simulated, by name: the effects on n repeats; config: the study (study.yaml) with the order.
 
     Without a drift in the study's order where it has no cell with the baseline and another mode.
@@ -91,18 +93,18 @@ def scenarios(config: dict) -> dict[str, Callable[[int], Effects]]:
         return lambda n: effects
 
     drifts = {
-        "drift": lambda n: Effects(places=places(Study({**config, "repeats": n}))),
-        "drift in order of modes": lambda n: Effects(places=one_after_the_other(n)),
+        "drift": lambda n: Effects(places=find_places(Study({**config, "repeats": n}))),
+        "drift in order of modes": lambda n: Effects(places=place_one_after_the_other(n)),
     }
     return {
         "normal": fixed(Effects()),
         "blocks": fixed(Effects(block=BLOCK)),
-        **(drifts if places(Study({**config, "repeats": 1})) is not None else {}),
+        **(drifts if find_places(Study({**config, "repeats": 1})) is not None else {}),
         **{f"peaks {share:.1f}": fixed(Effects(share=share)) for share in SHARES},
     }
 
 
-def table(config: dict, draws: int = DRAWS) -> dict:
+def tabulate(config: dict, draws: int = DRAWS) -> dict:
     """Return {draws, spreads (what was simulated, on logs), coverage: {scenario: {peak, held}}}.
 
     peak: which share of the repeats is in a second one; held: by the number of repeats, the share of the draws whose
@@ -115,8 +117,8 @@ def table(config: dict, draws: int = DRAWS) -> dict:
         "coverage": {
             what: {
                 "peak": effects(REPEATS[0]).share,
-                "held": {str(n): coverage(n, effects(n), draws) for n in REPEATS},
+                "held": {str(n): simulate(n, effects(n), draws) for n in REPEATS},
             }
-            for what, effects in scenarios(config).items()
+            for what, effects in list_scenarios(config).items()
         },
     }

@@ -5,7 +5,7 @@ Older records say neither: then there is nothing to tell, and not zero.
 
 import pandas as pd
 
-from kernelbench.records.job_table import began, took
+from kernelbench.records.job_table import find_durations, find_starts
 from kernelbench.study.cells import CELL
 
 PARTS = ("overhead", "compilation", "measurement", "wall")
@@ -22,9 +22,9 @@ def _repeats(jobs: pd.DataFrame) -> list[dict]:
     minutes: of its jobs together; again, suspect: how many of them were measured again, are suspect (None: not told).
     """
     uuid, tries = "environment.gpu.uuid", jobs.get("process.again", pd.Series(index=jobs.index, dtype=object))
-    seconds, found = took(jobs), []
+    seconds, found = find_durations(jobs), []
     again = [isinstance(out, list) and bool(out) for out in tries]
-    for repeat, own in jobs.assign(again=again, took=seconds, ended=began(jobs) + seconds).groupby("repeat"):
+    for repeat, own in jobs.assign(again=again, took=seconds, ended=find_starts(jobs) + seconds).groupby("repeat"):
         gpus = sorted(set(own[uuid].dropna())) if uuid in own else []
         found.append(
             {

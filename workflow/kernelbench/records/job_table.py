@@ -38,16 +38,16 @@ def _tries(text: str) -> list[dict]:
     return [old_records.try_of(out) for out in json.loads(text)]
 
 
-def runs_of(jobs: pd.DataFrame) -> pd.Series:
+def find_runs(jobs: pd.DataFrame) -> pd.Series:
     """Return the run of each job; older records know it by the warm parent, of which a run has one for each repeat."""
     runs, parents = (jobs.get(f"process.{name}", pd.Series(index=jobs.index)) for name in ("run", "parent"))
     return runs.astype(object).fillna(parents)
 
 
-def at_once(jobs: pd.DataFrame) -> int:
+def count_at_once(jobs: pd.DataFrame) -> int:
     """Return of how many repeats a job ran when one began, and that one's."""
-    starts = began(jobs)
-    spans = pd.DataFrame({"began": starts, "ended": starts + took(jobs), "repeat": jobs.repeat})
+    starts = find_starts(jobs)
+    spans = pd.DataFrame({"began": starts, "ended": starts + find_durations(jobs), "repeat": jobs.repeat})
     moments, running = starts.to_numpy(), 0
     for _, own in spans.groupby("repeat"):
         begins, ends = (own[name].to_numpy()[:, None] for name in ("began", "ended"))
@@ -55,16 +55,16 @@ def at_once(jobs: pd.DataFrame) -> int:
     return int(running.max())
 
 
-def began(jobs: pd.DataFrame) -> pd.Series:
+def find_starts(jobs: pd.DataFrame) -> pd.Series:
     return pd.to_datetime(jobs.started, format="ISO8601", utc=True).dt.tz_localize(None)
 
 
-def took(jobs: pd.DataFrame) -> pd.Series:
+def find_durations(jobs: pd.DataFrame) -> pd.Series:
     seconds = jobs.get("seconds.total", pd.Series(0.0, index=jobs.index))
     return pd.to_timedelta(seconds.astype(float).fillna(0), unit="s")
 
 
-def clocks_of(jobs: pd.DataFrame, timers: str) -> pd.Series:
+def compare_clocks(jobs: pd.DataFrame, timers: str) -> pd.Series:
     """Return for each (op, dtype, size, mode) its SM clock as a part of the highest one of a mode of its cell.
 
     By the median over the repeats, as the timers of "single" calls ended, or that of "throughput" or "graph"; in
@@ -75,9 +75,9 @@ def clocks_of(jobs: pd.DataFrame, timers: str) -> pd.Series:
     return clocks / clocks.groupby(level=CELL).transform("max")
 
 
-def slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
+def find_slowed(jobs: pd.DataFrame, delta: float, timers: str) -> pd.Series:
     """Return for each (op, dtype, size, mode) whether its SM clock was more than `delta` below that of another mode.
 
     A power cap that lowers it by less is no difference that a verdict could see.
     """
-    return clocks_of(jobs, timers) < 1 - delta
+    return compare_clocks(jobs, timers) < 1 - delta

@@ -66,7 +66,7 @@ def _require_whole(results: Path, study: dict, environment: dict) -> None:
         raise InputError(
             f"{results}: summary.json is of another run than its study.yaml; run snakemake to the end first"
         )
-    for defect in Gate(results).missing():
+    for defect in Gate(results).find_missing():
         raise InputError(f"{results}: {defect}")
 
 

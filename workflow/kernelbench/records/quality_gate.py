@@ -16,7 +16,7 @@ import yaml
 from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.notes import Note, NotMonitored, OtherProcesses, PowerCap, Throttled
 from kernelbench.records.collect import SAME
-from kernelbench.records.job_table import at_once, clocks_of, runs_of, slowed
+from kernelbench.records.job_table import compare_clocks, count_at_once, find_runs, find_slowed
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.study.cells import CELL, cells_of, diagnosed, modes_of
 
@@ -68,15 +68,15 @@ class Gate:
         self.speedups = pd.read_csv(directory / "speedups.csv", dtype={"size": str})
         self.is_recorded = is_recorded(directory)
 
-    def defects(self) -> list[Defect]:
+    def find_defects(self) -> list[Defect]:
         """Return all that is wrong, in the order of the checks."""
         checks = (
-            self.missing, self.wrong, self.shared, self.throttled, self.unsettled, self.unordered, self.mixed,
-            self.uncommitted,
+            self.find_missing, self.find_wrong, self.find_shared, self.find_throttled, self.find_unsettled,
+            self.find_unordered, self.find_mixed, self.find_uncommitted,
         )  # fmt: skip
         return [defect for check in checks for defect in check()]
 
-    def missing(self) -> Iterator[Defect]:
+    def find_missing(self) -> Iterator[Defect]:
         """Jobs of the study that are not there, or there twice."""
         planned = [
             (cell.op, cell.dtype, cell.size, mode, repeat)
@@ -93,17 +93,17 @@ class Gate:
         if more:
             yield Defect("not of the study, or there twice", _names(more), self._again(more))
 
-    def wrong(self) -> Iterator[Defect]:
+    def find_wrong(self) -> Iterator[Defect]:
         """Modes that computed something wrong, or crashed."""
         for status in ("incorrect", "crashed"):
             yield from self._of(self.jobs.status == status, status)
 
-    def shared(self) -> Iterator[Defect]:
+    def find_shared(self) -> Iterator[Defect]:
         """Jobs beside which another process computed on the GPU, or that nobody watched."""
         yield from self._of(self._suspected(OtherProcesses), "another process was on the GPU")
         yield from self._of(self._suspected(NotMonitored), "nobody watched the GPU")
 
-    def throttled(self) -> Iterator[Defect]:
+    def find_throttled(self) -> Iterator[Defect]:
         """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ in single calls.
 
         Many calls back to back are a load that runs into the power cap by itself: what a mode makes of that is its own
@@ -114,7 +114,7 @@ class Gate:
         hot = [kind for kind in Throttled.__subclasses__() if kind is not PowerCap]
         yield from self._of(self._suspected(*hot), "clocks were held back")
         margins = self.study["equivalence"]
-        slow = slowed(self.jobs, margins.get("device", margins["default"]), "single")
+        slow = find_slowed(self.jobs, margins.get("device", margins["default"]), "single")
         by_mode = self._suspected(PowerCap).groupby([self.jobs[name] for name in (*CELL, "mode")])
         capped = by_mode.mean() >= 0.5
         slow &= ~capped.groupby(level=CELL).transform("all")
@@ -132,17 +132,17 @@ class Gate:
         """
         rows = self.speedups[(self.speedups[CELL] == cell).all(axis=1) & self.speedups.metric.isin(SINGLE)]
         rows = rows[(rows["mode"] == mode) & rows.baseline.map(free) | (rows.baseline == mode) & rows["mode"].map(free)]
-        clocks = clocks_of(self.jobs, "single")[tuple(cell)]
+        clocks = compare_clocks(self.jobs, "single")[tuple(cell)]
         moved = clocks[rows.baseline].to_numpy() / clocks[rows["mode"]].to_numpy()
         low, high, bound = rows.ci_low * moved, rows.ci_high * moved, 1 + rows.delta
         kept = {"faster": low > 1, "slower": high < 1, "equivalent": (low >= 1 / bound) & (high <= bound)}
         return any((rows.verdict.eq(verdict) & ~same).any() for verdict, same in kept.items())
 
-    def unsettled(self) -> Iterator[Defect]:
+    def find_unsettled(self) -> Iterator[Defect]:
         """Jobs whose warm-up did not settle."""
         yield from self._of(self.jobs.settled.eq(False), "warm-up did not settle")
 
-    def unordered(self) -> Iterator[Defect]:
+    def find_unordered(self) -> Iterator[Defect]:
         """Modes that did not run next to those that they are compared with, or cells in another order than planned.
 
         Nor in one run: two of them may be any time apart.
@@ -152,7 +152,7 @@ class Gate:
         begins = (ordered[pieces] != ordered[pieces].shift()).any(axis=1)
         ordered = ordered.assign(block=begins.cumsum())
         found = ordered.groupby("block").place.transform(lambda places: not places.is_monotonic_increasing)
-        where = ordered.assign(run=runs_of(ordered)).groupby([*pieces, "mode"])[["block", "run"]].first()
+        where = ordered.assign(run=find_runs(ordered)).groupby([*pieces, "mode"])[["block", "run"]].first()
         for mode, own in ordered.groupby("mode"):
             other = diagnosed(self.study, mode)
             for baseline in [other] if other else self.study["baselines"]:
@@ -164,7 +164,7 @@ class Gate:
                 found |= (known & (beside != mine)).any(axis=1).reindex(found.index, fill_value=False)
         yield from self._of(found.reindex(self.jobs.index), "pairs did not run as planned")
 
-    def mixed(self) -> Iterator[Defect]:
+    def find_mixed(self) -> Iterator[Defect]:
         """Hardware, software or sources of more than one kind."""
         ran = self.jobs[self.jobs.status != "unsupported"]
         for column, name in SAME.items():
@@ -176,7 +176,7 @@ class Gate:
             old = ran[ran["environment.software.sources"] != sources_digest(source_blobs())]
             yield Defect(f"measured by {len(self.environment['sources'])} states of the sources", *self._named(old))
 
-    def uncommitted(self) -> Iterator[Defect]:
+    def find_uncommitted(self) -> Iterator[Defect]:
         """A recorded study that no commit's sources measured."""
         if self.is_recorded and not self.environment.get("commit"):
             yield Defect("no commit has the sources that measured it", [], "commit them, measure again, promote again")
@@ -207,7 +207,7 @@ class Gate:
         promotion = f"; python workflow/scripts/promote.py {results}" if self.is_recorded else ""
         study = ["--configfile", str(self.directory / "study.yaml")] if self.is_recorded else self.asked
         # As many GPUs as measured at once: a repeat goes on on its own, which may be the last of them.
-        gpus = at_once(self.jobs) or 1
+        gpus = count_at_once(self.jobs) or 1
         cores = f" --cores {gpus}" if gpus > 1 else ""
         on_gpu = f"{cores} --resources gpu={gpus}" if self.environment["gpu"] else ""
         return f"{back}{removal}snakemake{on_gpu}{' ' if study else ''}{shlex.join(study)}{promotion}"
