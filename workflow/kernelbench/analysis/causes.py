@@ -11,7 +11,7 @@
 | `graph capture` | of the first call: eager's calls are captured into a CUDA graph |
 | `graph pool` | of the memory: that of a CUDA graph is kept |
 
-Of a runtime off PyTorch's stream, which has a timer of neither, what its kernels do not take is the host's.
+A runtime off PyTorch's stream has neither timer: what its kernels do not take is put down to the host.
 Else a difference is `unexplained`. A study without the timer `host` has no causes.
 """
 

@@ -22,7 +22,7 @@ CACHES = {"compile.inductor": "fxgraph_cache", "compile.autograd": "autograd_cac
 
 
 def summarize(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict]:
-    """Return for each of the rows (op, dtype, size, mode) that ran these and what its jobs say of the following.
+    """Return for each of the rows that ran its op, dtype, size and mode, and of these fields those that jobs have.
 
     The COUNTS; hits, misses: of the compile caches; skips: how often a CUDA graph was to be recorded and was not,
     unless never; seconds: by PHASES; launched, launches, busy: of one call, as profiled, the number of kernels, that of

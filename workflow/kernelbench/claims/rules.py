@@ -9,7 +9,7 @@ the place of op and size: a list of texts such as "resnet50 64".
 One word says of how many rows a condition must hold: `every`, `some`, `most` (more than half of them) or `none`. The
 condition is a verdict, a list of verdicts, or {above: NUMBER}, {below: NUMBER}, {is: NUMBER} or {within: SHARE}, which
 allows that share on either side of 1. The whole interval of a row must meet it; `of` names another column than the
-table's own value. Repeats in two groups or far apart make an interval too narrow; statistics.FAR widens it first. A row
+table's own value. Repeats in two groups or far apart make an interval too narrow; intervals.FAR widens it first. A row
 is undecided if it has no verdict, or if its interval lies on both sides of a limit. A claim stays open if undecided
 rows could turn it; `none` asks only that no row is shown to meet the condition, so that only a missing row leaves it
 open.

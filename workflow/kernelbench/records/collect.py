@@ -31,11 +31,11 @@ SAME = {
 }
 UUID = "environment.gpu.uuid"
 # Variables that differ between the jobs of a study: which GPU each has, and the seed of each repeat.
-APART = ("CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED")
+PER_JOB_VARIABLES = ("CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED")
 
 FLAGS = ("", "outlier", "uncovered", "slow host")
 # Parts of a record whose names differ from job to job.
-FREE = {
+AS_JSON = {
     "inputs",
     "compile.autograd",
     "compile.inductor",
@@ -50,7 +50,7 @@ FREE = {
 }
 # What stays with the record: the variables that name the user and their directories, which nothing that is measured
 # depends on, and what tells whether a run would measure it again.
-KEPT = {"environment.carried", "sources"}
+RECORD_ONLY = {"environment.carried", "sources"}
 
 
 def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
@@ -134,9 +134,9 @@ def _flat(nested: dict, prefix: str = "") -> dict:
     row = {}
     for name, value in nested.items():
         dotted = sys.intern(prefix + name)  # One text for all records, not 7 KB for each.
-        if dotted in KEPT:
+        if dotted in RECORD_ONLY:
             continue
-        if isinstance(value, dict) and value and dotted not in FREE:
+        if isinstance(value, dict) and value and dotted not in AS_JSON:
             row |= _flat(value, f"{dotted}.")
         else:
             row[dotted] = json.dumps(value) if isinstance(value, dict | list) else value
@@ -178,7 +178,7 @@ def _refuse_mixture(ran: pd.DataFrame, results: Path) -> None:
 
 def _select_variables(text: str) -> dict:
     """Return the variables that the jobs of a study share, from the JSON of those of one."""
-    return {name: value for name, value in json.loads(text).items() if name not in APART}
+    return {name: value for name, value in json.loads(text).items() if name not in PER_JOB_VARIABLES}
 
 
 def _environment(first: dict, ran: pd.DataFrame, jobs: pd.DataFrame) -> dict:

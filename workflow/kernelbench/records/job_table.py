@@ -45,7 +45,7 @@ def find_runs(jobs: pd.DataFrame) -> pd.Series:
 
 
 def count_at_once(jobs: pd.DataFrame) -> int:
-    """Return of how many repeats a job ran when one began, and that one's."""
+    """Return the largest number of repeats that had a job running at the same time."""
     starts = find_starts(jobs)
     spans = pd.DataFrame({"began": starts, "ended": starts + find_durations(jobs), "repeat": jobs.repeat})
     moments, running = starts.to_numpy(), 0

@@ -87,11 +87,11 @@ class Gate:
         there = list(self.jobs[JOB].itertuples(index=False, name=None))
         absent = sorted(set(planned) - set(there))
         if absent:
-            yield Defect("missing", _names(absent), self._again([]))
+            yield Defect("missing", _names(absent), self._repair_command([]))
         more = sorted({job for job in there if there.count(job) > 1} if len(set(there)) < len(there) else ())
         more += sorted(set(there) - set(planned))
         if more:
-            yield Defect("not of the study, or there twice", _names(more), self._again(more))
+            yield Defect("not of the study, or there twice", _names(more), self._repair_command(more))
 
     def find_wrong(self) -> Iterator[Defect]:
         """Modes that computed something wrong, or crashed."""
@@ -107,9 +107,9 @@ class Gate:
         """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ in single calls.
 
         Many calls back to back are a load that runs into the power cap by itself: what a mode makes of that is its own
-        doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect. Nor is it where
-        some do, as long as no verdict on one that does beside one that does not would be another one if time went with
-        the clock.
+        doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect. If only some modes
+        run into it, that is no defect either as long as no verdict between one that does and one that does not would
+        change if times were scaled by the clocks.
         """
         hot = [kind for kind in Throttled.__subclasses__() if kind is not PowerCap]
         yield from self._of(self._suspected(*hot), "clocks were held back")
@@ -145,7 +145,7 @@ class Gate:
     def find_unordered(self) -> Iterator[Defect]:
         """Modes that did not run next to those that they are compared with, or cells in another order than planned.
 
-        Nor in one run: two of them may be any time apart.
+        Also modes that were measured in two runs, which may be any time apart.
         """
         pieces = [*CELL, "repeat"]
         ordered = self.jobs.sort_values(["repeat", "ran"])
@@ -192,9 +192,9 @@ class Gate:
 
     def _named(self, jobs: pd.DataFrame) -> tuple[list[str], str]:
         keys = list(jobs[JOB].itertuples(index=False, name=None))
-        return _names(keys), self._again(keys)
+        return _names(keys), self._repair_command(keys)
 
-    def _again(self, jobs: list[tuple]) -> str:
+    def _repair_command(self, jobs: list[tuple]) -> str:
         """Return the command that measures the cells of `jobs` again, in the repeats that have them.
 
         Where a recorded study's records are not here, they are first brought back: else all of it were measured.

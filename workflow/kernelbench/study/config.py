@@ -242,7 +242,7 @@ def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None
 
 
 def check_only(config: dict) -> None:
-    """Raise InputError where a mode is only for cells that there are none of."""
+    """Raise InputError where the `only` of a mode names a cell that the study does not have."""
     for mode, entry in config["modes"].items():
         for op, sizes in entry.get("only", {}).items():
             require_known(f"config: modes.{mode}.only", op, config["ops"])
@@ -283,7 +283,7 @@ def check_comparable(config: dict) -> None:
 
 
 def check_targets(config: dict) -> None:
-    """Raise InputError where the targets name what there is not."""
+    """Raise InputError where a target names an unknown mode, op or size."""
     targets = config.get("targets", {})
     if targets:
         require_known("config: targets.mode", targets["mode"], config["modes"])

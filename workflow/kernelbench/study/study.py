@@ -20,8 +20,8 @@ from kernelbench.study.yaml_files import overlay
 # The name of the study in which snakemake verify measures a part of another one.
 AGAIN = "verify"
 HARNESS = "workflow/kernelbench/harness"
-# Keys that say what is shown or compared besides, and no part of what is measured.
-APART = ("presets", "recorded", "draft", "verify")
+# Keys that say what is shown or compared besides, and do not change what is measured.
+NOT_MEASURED = ("presets", "recorded", "draft", "verify")
 
 
 class Study:
@@ -29,7 +29,7 @@ class Study:
 
     config: the mapping of config.yaml (study.yaml holds one that is already resolved).
     here: whether this machine measures; the login node of a cluster only submits.
-    given: what of it the command line gave, as `typed` reads it; laid over all else.
+    given: values from the command line, parsed by `yaml_files.typed`; they override everything else.
     Raises InputError, one line, for whatever is wrong with it.
     """
 
@@ -41,7 +41,7 @@ class Study:
         label, self.device = machine.resolve(config["machine"], here)
         name = f"-{config['study']}" if "study" in config else ""
         self.machine = label if label.endswith(name) else label + name  # as it does where the study is resolved
-        own = {key: value for key, value in config.items() if key not in APART}
+        own = {key: value for key, value in config.items() if key not in NOT_MEASURED}
         preset = config.get("presets", {}).get(self.device, {})
         merged = _resolve(own, preset, {key: value for key, value in given.items() if key in own})
         self.recorded, self.draft = config.get("recorded", []), config.get("draft", False)
@@ -194,7 +194,7 @@ def load(path: Path) -> Study:
 def _resolve(own: dict, preset: dict, given: dict) -> dict:
     """Return a study's mapping with its preset and then what the command line gave laid over it.
 
-    What lies below is checked as well: a preset must not hide what is wrong there.
+    The config without its preset is checked too, so that a preset cannot hide an error.
     """
     checks.check(own)
     checks.check_only(own)
@@ -207,7 +207,7 @@ def _resolve(own: dict, preset: dict, given: dict) -> dict:
 
 
 def _trim_only(mode: str, entry: dict, ops: dict) -> dict:
-    """Return a mode's entry that is only for cells that there are: a preset may have left some out, or all."""
+    """Return a mode's entry with `only` reduced to cells of the study: a preset may have removed some, or all."""
     if "only" not in entry:
         return entry
     have = [op for op in entry["only"] if op in ops and mode in ops[op].get("modes", [mode])]
