@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument("--settings", type=json.loads, required=True, help="all of the job as JSON")
     parser.add_argument("--output", type=Path, required=True, help="the directory that the files go to")
     arguments = parser.parse_args()
-    gpu = gpu_lanes.gpu_of(0, arguments.settings["device"])
+    gpu = gpu_lanes.find_gpu(0, arguments.settings["device"])
     # As a job's process has it, before torch is imported.
     variables = environment.build(os.environ, child.variables(arguments.settings, gpu))
     os.environ.clear()

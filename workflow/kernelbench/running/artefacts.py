@@ -18,22 +18,19 @@ ARTEFACTS = {
 
 
 def save(settings: dict, output: Path) -> None:
-    """Compile as the job of `settings` does and write the ARTEFACTS below `output`, each of all its graphs.
-
-    Raises InputError where the job cannot run here, or compiles nothing with Inductor.
-    """
+    """Compile as the job of `settings` does and write the ARTEFACTS of all its graphs below `output`."""
     import torch._inductor.config as inductor
 
-    with caches.fresh(), tempfile.TemporaryDirectory() as root:
-        with inductor.patch({"trace.enabled": True, "trace.debug_dir": root}):
-            try:
-                first_call(settings)
-            except Unsupported as error:
-                raise InputError(f"{settings['op']} {settings['mode']}: {error}; allowed: what can run here") from None
+    job = f"{settings['op']} {settings['mode']}"
+    trace = tempfile.TemporaryDirectory()
+    with caches.fresh(), trace as root, inductor.patch({"trace.enabled": True, "trace.debug_dir": trace.name}):
+        try:
+            first_call(settings)
+        except Unsupported as error:
+            raise InputError(f"{job}: {error}; allowed: what can run here") from None
         output.mkdir(parents=True, exist_ok=True)
         for name, traced in ARTEFACTS.items():
-            graphs = sorted(Path(root).rglob(traced))
+            graphs = [path.read_text(encoding="utf-8").replace(root, "") for path in sorted(Path(root).rglob(traced))]
             if not graphs:
-                raise InputError(f"{settings['op']} {settings['mode']}: no {traced}; allowed: what Inductor compiles")
-            texts = (graph.read_text(encoding="utf-8").replace(root, "") for graph in graphs)
-            (output / name).write_text("\n\n".join(texts), encoding="utf-8")
+                raise InputError(f"{job}: no {traced}; allowed: what Inductor compiles")
+            (output / name).write_text("\n\n".join(graphs), encoding="utf-8")

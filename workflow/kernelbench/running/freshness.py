@@ -1,9 +1,8 @@
 """Freshness: whether a record is still what a run would measure today. Contents decide, never dates.
 
-Snakemake compares dates, and what it noted in .snakemake when it made a file. Dates change in a copy, an archive or a
-`git checkout` and back, and a restored study has no notes. So a record says itself what it depends on: the settings of
-its job, and a digest of the sources that measured it, as they were when it was written or restored. The rule that
-measures has no input files, and Snakemake is told which records to make again.
+Snakemake compares dates, which change in a copy, an archive or a `git checkout` and back, and its own notes, which a
+restored study does not have. So a record says itself what it depends on: the settings of its job, and a digest of the
+sources that measured it. The rule that measures has no input files, and Snakemake is told which records to make again.
 """
 
 from __future__ import annotations
@@ -24,15 +23,12 @@ if TYPE_CHECKING:  # A job's process imports this, and needs no study.
 
 # By how many seconds a date may be ahead of the clock: file systems round, and clocks of a network differ a little.
 AHEAD = 2
-# Of the results, what a run makes for each job; a record's date is looked at when it is read.
+# A run makes these folders of results for each job, and checks a record's date when it reads it.
 PER_JOB = ("records", "logs")
 
 
 def digest(sources: list[str]) -> str:
-    """Return one digest of the contents of measuring sources, named from the top of the checkout.
-
-    Raises InputError for a file that is none.
-    """
+    """Return one digest of the contents of measuring sources, named from the top of the checkout."""
     blobs = source_blobs()
     for name in sources:
         if name not in blobs:
@@ -41,10 +37,7 @@ def digest(sources: list[str]) -> str:
 
 
 def is_current(study: Study, job: Job, path: Path) -> bool:
-    """Say whether the record of `job` at `path` has the settings and the sources of today.
-
-    Raises InputError for a file that is no record.
-    """
+    """Say whether the record of `job` at `path` has the settings and the sources of today."""
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
         settings, whole = dict(entry["settings"]), entry["environment"]["software"]["sources"]
@@ -57,11 +50,10 @@ def is_current(study: Study, job: Job, path: Path) -> bool:
     return whole == sources_digest(source_blobs())  # Older records know only the digest of all that measures.
 
 
-def inputs(workflow, lanes, job: Job) -> list[str]:
-    """Return the input files of a measurement: none. Have Snakemake measure `job` again if its record is outdated.
+def find_inputs(workflow, lanes, job: Job) -> list[str]:
+    """Return no input files for `job`, but have Snakemake measure it again if its record is outdated.
 
-    workflow: Snakemake's, which asks for the input files of each job before it decides which jobs to run. lanes: those
-    of the run. Raises InputError where the job cannot be measured here.
+    Snakemake asks for the input files of each job before it decides which jobs to run.
     """
     lanes.require()
     path = Path(lanes.study.results, job.path)
@@ -76,10 +68,7 @@ def inputs(workflow, lanes, job: Job) -> list[str]:
 
 
 def require_past_tree() -> None:
-    """Raise InputError where a file of the checkout, which is the current directory, is dated in the future.
-
-    Snakemake makes what depends on such a file again and again, and fails each time: what it made is older.
-    """
+    """Refuse files of the checkout that are dated in the future: Snakemake would never be done with what needs them."""
     require_past(Path("Snakefile"))
     for name in ("workflow", "kernels", "paper", "results"):
         for folder, inner, files in os.walk(name):
@@ -89,7 +78,7 @@ def require_past_tree() -> None:
 
 
 def require_past(path: Path) -> None:
-    """Raise InputError where the file at `path` is dated in the future."""
+    """Refuse a file that is dated in the future."""
     dated = path.lstat().st_mtime
     if dated > time.time() + AHEAD:
         raise InputError(
