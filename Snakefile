@@ -17,7 +17,6 @@ import os
 from pathlib import Path
 
 from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress
-from kernelbench.running.artefacts import ARTEFACTS
 from kernelbench.figures import FIGURES, shown
 from kernelbench.study.imports import sources
 from kernelbench.study.study import AGAIN, Study, read_recorded

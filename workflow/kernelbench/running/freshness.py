@@ -5,21 +5,14 @@ restored study does not have. So a record says itself what it depends on: the se
 sources that measured it. The rule that measures has no input files, and Snakemake is told which records to make again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import source_blobs, sources_digest
-
-if TYPE_CHECKING:  # A job's process imports this, and needs no study.
-    from kernelbench.study.cells import Job
-    from kernelbench.study.study import Study
 
 # By how many seconds a date may be ahead of the clock: file systems round, and clocks of a network differ a little.
 AHEAD = 2
@@ -36,7 +29,7 @@ def digest(sources: list[str]) -> str:
     return sources_digest({name: blobs[name] for name in sources})
 
 
-def is_current(study: Study, job: Job, path: Path) -> bool:
+def is_current(study, job, path: Path) -> bool:
     """Say whether the record of `job` at `path` has the settings and the sources of today."""
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
@@ -50,20 +43,20 @@ def is_current(study: Study, job: Job, path: Path) -> bool:
     return whole == sources_digest(source_blobs())  # Older records know only the digest of all that measures.
 
 
-def find_inputs(workflow, lanes, job: Job) -> list[str]:
-    """Return no input files for `job`, but have Snakemake measure it again if its record is outdated.
-
-    Snakemake asks for the input files of each job before it decides which jobs to run.
-    """
-    lanes.require()
+def find_inputs(workflow, lanes, job) -> list[str]:
+    """Return no input files for `job`, but have Snakemake measure it again if its record is outdated."""
+    # Snakemake asks for the input files of each job before it decides which jobs to run.
+    if lanes.study.here:
+        lanes.gpus  # noqa: B018  (it fails where nothing can be measured)
     path = Path(lanes.study.results, job.path)
     there = path.exists()
     if there:
         require_past(path)
-    if not there or not is_current(lanes.study, job, path):
-        if workflow.touch:
-            raise InputError(f"--touch: {path} is {'outdated' if there else 'not there'}; measure it: snakemake")
-        workflow.dag.forcefiles.add(str(path))
+        if is_current(lanes.study, job, path):
+            return []
+    if workflow.touch:
+        raise InputError(f"--touch: {path} is {'outdated' if there else 'not there'}; measure it: snakemake")
+    workflow.dag.forcefiles.add(str(path))
     return []
 
 

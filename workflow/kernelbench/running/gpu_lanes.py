@@ -110,11 +110,6 @@ class Lanes:
             raise InputError(f"--resources gpu={self.count} is not allowed; allowed: {allowed}")
         return self.count
 
-    def require(self) -> None:
-        """Refuse to measure here unless this is the study's machine with enough GPUs."""
-        if self.study.here:
-            self.gpus  # noqa: B018  (it raises where it cannot)
-
     def _find(self, repeat: int) -> int:
         """Return the lane of a repeat: that of its GPU once it is begun, as pairs must not mix GPUs."""
         if not self.study.here:  # The allocation that the repeat gets has one GPU.
@@ -125,22 +120,17 @@ class Lanes:
         if begun in self.gpus:
             return self.gpus.index(begun)
         if begun and len(there) < len(paths):
-            raise InputError(self._refuse(repeat, begun))
+            raise InputError(f"repeat {repeat} was begun on {begun}, {self._explain(repeat, begun)}")
         return repeat % self.count
 
-    def _refuse(self, repeat: int, begun: str) -> str:
-        """Return why a run cannot finish a repeat that was begun on a GPU of another."""
+    def _explain(self, repeat: int, begun: str) -> str:
+        """Return why a run cannot go on with a repeat that was begun on another GPU, and what to do."""
         shown = list_gpus(self.study.device)
         if begun in shown:
-            place = shown.index(begun) + 1
-            return (
-                f"repeat {repeat} was begun on {begun}, GPU {place} of {len(shown)} here, and "
-                f"--resources gpu={self.count} is not allowed; allowed: {place} to {len(shown)}"
-            )
-        return (
-            f"repeat {repeat} was begun on {begun}, which is not here; its pairs must not mix GPUs: measure it "
-            f"again whole after rm {self.study.results}/records/*/*/*/*/{repeat}.json"
-        )
+            place, refused = shown.index(begun) + 1, f"--resources gpu={self.count} is not allowed"
+            return f"GPU {place} of {len(shown)} here, and {refused}; allowed: {place} to {len(shown)}"
+        records = f"{self.study.results}/records/*/*/*/*/{repeat}.json"
+        return f"which is not here; its pairs must not mix GPUs: measure it again whole after rm {records}"
 
     def measuring(self) -> dict:
         """Return the resources that a measurement needs."""

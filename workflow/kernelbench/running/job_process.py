@@ -57,12 +57,10 @@ def keep_bytecode() -> dict[str, str]:
 def open_run(name: str) -> int:
     """Return a descriptor that becomes readable when the run ends; raise InputError if it has ended."""
     pid = int(name.partition(":")[0])
-    try:
+    with suppress(ProcessLookupError, FileNotFoundError):
         descriptor = os.pidfd_open(pid)
         if identify(pid) == name:
             return descriptor
-    except (ProcessLookupError, FileNotFoundError):
-        pass
     raise InputError(f"{RUN}: {name} is no process of this machine; allowed: one that runs")
 
 
@@ -131,13 +129,9 @@ def _read_last(result: int) -> dict | None:
 def _start_fresh(request: dict, variables: dict, result: int, timeout: float) -> dict:
     """Run the job in a new Python and return its outcome."""
     supervise.adopt_orphans()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kernelbench.harness.child", str(result)],
-        env=variables,
-        stdin=subprocess.PIPE,
-        pass_fds=[result],
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "kernelbench.harness.child", str(result)]
+    pipe = {"stdin": subprocess.PIPE, "pass_fds": [result]}
+    process = subprocess.Popen(command, env=variables, start_new_session=True, **pipe)
     process.stdin.write(json.dumps(request | {"starter": os.getpid()}).encode())
     process.stdin.close()
     return supervise.watch(process.pid, timeout)

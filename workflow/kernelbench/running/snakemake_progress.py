@@ -37,15 +37,14 @@ CHATTER = (
 )
 PREAMBLE = (LogEvent.WORKFLOW_STARTED, LogEvent.RUN_INFO, LogEvent.RESOURCES_INFO)
 TOLD = (LogEvent.JOB_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED, LogEvent.JOB_ERROR, LogEvent.PROGRESS)
-# Snakemake says so of a command that failed, just before it says which job that was.
+# Snakemake says this of a command that failed, just before it says which job that was.
 EXIT = re.compile(r"returned non-zero (exit status \d+)")
 
 
 def announce(results: str, jobs: list) -> None:
-    """Tell the logger plugin which of Snakemake's `jobs` a run does, and the user which variables they do not get."""
-    rules = [job.rule.name for job in jobs]
-    measures = "measure" in rules
-    kinds = [job.wildcards_dict.get("mode", rule) for job, rule in zip(jobs, rules, strict=True)]
+    """Tell the logger plugin which of Snakemake's `jobs` a run will do, and the user what measurements do not get."""
+    kinds = [job.wildcards_dict.get("mode", job.rule.name) for job in jobs]
+    measures = any(job.rule.name == "measure" for job in jobs)
     log = Path(results, "logs", "progress.log") if measures else None
     logger.info(f"{len(jobs):,} jobs to do", extra={"kinds": kinds, "progress_log": log})
     if measures and (cleared := environment.cleared(os.environ, job_process.DECIDED)):
@@ -55,8 +54,8 @@ def announce(results: str, jobs: list) -> None:
 class LogHandler(LogHandlerBase):
     """Turns Snakemake's messages, which come in a thread of their own, into progress."""
 
-    # Snakemake lends its formatter and the filter that obeys --quiet. It would want a file's name before the machine is
-    # known.
+    # The formatter is Snakemake's, and so is the filter, which obeys --quiet. A file would need a name before the
+    # machine is known.
     writes_to_stream = True
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
@@ -73,7 +72,7 @@ class LogHandler(LogHandlerBase):
         self.exit = ""
 
     def handle(self, record):
-        """Follow each message, also one that --quiet keeps from being printed, before printing it."""
+        """Follow each message, even one that --quiet hides, and have it printed."""
         try:
             self.follow(record)
         except Exception:  # A display that fails must not end the run.

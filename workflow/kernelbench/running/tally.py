@@ -41,7 +41,7 @@ class Job:
 
 
 class Tally:
-    """The jobs of a run by kind and status, in seconds; Snakemake's thread counts them and the bar's thread reads."""
+    """The jobs of a run and the seconds they took; one thread follows Snakemake and counts, another draws the bar."""
 
     def __init__(self, kinds: list[str], now: float):
         self.planned, self.done, self.spent = Counter(kinds), Counter(), Counter()
@@ -107,6 +107,5 @@ class Tally:
         line = Table.grid(Column(ratio=1), Column(no_wrap=True), padding=(0, 1), expand=True)
         line.add_row(ProgressBar(self.planned.total(), self.done.total()), self.summarize(now))
         jobs = list(self.running.values())[:NAMED]
-        return Group(
-            line, *(Text(f"  now {job.name}, for {duration(now - job.started)}", no_wrap=True) for job in jobs)
-        )
+        lines = [f"  now {job.name}, for {duration(now - job.started)}" for job in jobs]
+        return Group(line, *(Text(each, no_wrap=True) for each in lines))
