@@ -23,12 +23,12 @@ from kernelbench.harness.workload import build
 from kernelbench.running import supervise
 from kernelbench.running.job_process import MESSAGE_BYTES, make_key, open_run
 
-# What a request says.
+# What a request must have.
 REQUEST = {"settings", "place", "cores", "scratch", "key", "timeout"}
 # What a job imports besides: the profiler, NVML, and what watches and checks it.
 OTHERS = ("torch.profiler", "pynvml", "psutil", "fastjsonschema")
-# A fork can do without these threads: some drivers keep one where NVML is asked how many GPUs there are, which the fork
-# asks anew; one of Arrow's allocator frees memory, and Arrow starts another after a fork.
+# A fork does no harm to these threads, which it does not get: some drivers keep one once NVML has counted the GPUs,
+# which the fork does anew, and Arrow's allocator starts another after a fork.
 HARMLESS = ("cuda", "jemalloc")
 
 
@@ -59,7 +59,7 @@ def _import_all() -> None:
 
 
 def _load_workload(settings: dict) -> None:
-    """Import what a workload needs: the first time that takes seconds for a model of a library, then nothing."""
+    """Import what a workload needs, which takes seconds the first time if that is a library of models."""
     before = len(sys.modules)
     with suppress(Exception):  # The job meets the same error and records it.
         parameters = dict(settings)
@@ -93,11 +93,16 @@ def _serve(connection: socket.socket, path: Path, key: str, run: int, listener: 
         if request is None or len(descriptors) != 4:
             return
         if request["key"] != key:
-            path.unlink()  # Before the answer: whoever gets it starts the other parent there.
+            path.unlink(missing_ok=True)  # Before the answer: whoever gets it starts the other parent there.
             with suppress(ConnectionError):
                 connection.sendall(b'{"end": "other"}\n')
             child.finish(0)
-        outcome = _run_job(request, descriptors, (connection, listener), (connection.fileno(), run))
+        request["starter"] = os.getpid()
+        _load_workload(request["settings"]["workload"])
+        pid = os.fork()
+        if pid == 0:
+            _become_job(request, descriptors, (connection, listener))
+        outcome = supervise.watch(pid, request["timeout"], (connection.fileno(), run))
         if outcome["end"] == "abandoned":  # Whoever made the directory is gone, too.
             shutil.rmtree(request["scratch"], ignore_errors=True)
         else:
@@ -110,7 +115,7 @@ def _serve(connection: socket.socket, path: Path, key: str, run: int, listener: 
 
 
 def _parse(message: bytes) -> dict | None:
-    """Return the job that a message asks for, None if it asks for none: its sender has ended, or erred."""
+    """Return the job that a message asks for, or None if its sender has ended or made a mistake."""
     try:
         request = json.loads(message)
     except ValueError:
@@ -118,24 +123,14 @@ def _parse(message: bytes) -> dict | None:
     return request if isinstance(request, dict) and request.keys() >= REQUEST else None
 
 
-def _run_job(request: dict, descriptors: list[int], own: tuple[socket.socket, ...], owners: tuple[int, ...]) -> dict:
-    """Run the job in a fork, which must not keep the `own` sockets, and return its outcome; `owners` may give it up."""
-    stdout, stderr, result, lock = descriptors
-    request["starter"] = os.getpid()
-    _load_workload(request["settings"]["workload"])
-    pid = os.fork()
-    if pid == 0:
-        for each in own:
-            each.close()
-        os.close(lock)
-        _become_job(request, stdout, stderr, result)
-    return supervise.watch(pid, request["timeout"], owners)
-
-
-def _become_job(request: dict, stdout: int, stderr: int, result: int) -> None:
-    """Turn the fork into the job's process, run the job, and end."""
+def _become_job(request: dict, descriptors: list[int], sockets: tuple[socket.socket, ...]) -> None:
+    """Turn the fork into the job's process without the parent's `sockets` and lock, run the job, and end."""
     code = 1
     try:
+        stdout, stderr, result, lock = descriptors
+        os.close(lock)
+        for each in sockets:
+            each.close()
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.dup2(stdout, 1)

@@ -61,7 +61,7 @@ def find_inputs(workflow, lanes, job) -> list[str]:
 
 
 def require_past_tree() -> None:
-    """Refuse files of the checkout that are dated in the future: Snakemake would never be done with what needs them."""
+    """Refuse files of the checkout that are dated in the future: Snakemake would make what needs them over and over."""
     require_past(Path("Snakefile"))
     for name in ("workflow", "kernels", "paper", "results"):
         for folder, inner, files in os.walk(name):

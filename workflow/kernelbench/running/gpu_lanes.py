@@ -11,9 +11,9 @@ from kernelbench.errors import InputError
 from kernelbench.harness import cuda, provenance
 
 CPU = "cpu"
-# More than the jobs that could ever run at once beside no measurement.
+# More jobs than could ever run at once.
 SLOTS = 1000
-# Not TMPDIR, in which two runs may differ: a lock that only one of them sees is none.
+# Not TMPDIR, which may differ between two runs: both must see the same lock.
 LOCKS = Path("/tmp")
 
 
@@ -49,7 +49,7 @@ def share_cores(lane: int, lanes: int) -> list[int]:
     """Return the host cores of a lane: an equal share of those that this process may use, next to each other."""
     mine = sorted(os.sched_getaffinity(0))
     share = mine[lane * len(mine) // lanes : (lane + 1) * len(mine) // lanes]
-    return share or mine  # Fewer cores than lanes: there is nothing to divide.
+    return share or mine  # With fewer cores than lanes there is nothing to divide.
 
 
 @contextmanager
@@ -133,18 +133,18 @@ class Lanes:
         return f"which is not here; its pairs must not mix GPUs: measure it again whole after rm {records}"
 
     def measuring(self) -> dict:
-        """Return the resources that a measurement needs."""
+        """Return the resources of a measurement."""
         return {
             name: lambda wildcards, lane=lane: SLOTS * (self.find(int(wildcards.repeat)) == lane)
             for lane, name in enumerate(self.names)
         }
 
     def beside(self) -> dict[str, int]:
-        """Return the resources that a job needs which does not measure, and must not run beside one that does."""
+        """Return the resources of a job that must not run beside a measurement."""
         return dict.fromkeys(self.names, 1)
 
     def alone(self) -> dict[str, int]:
-        """Return the resources that a job needs beside which nothing else must run."""
+        """Return the resources of a job beside which nothing else must run."""
         return dict.fromkeys(self.names, SLOTS)
 
 

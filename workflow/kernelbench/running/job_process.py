@@ -24,9 +24,9 @@ from kernelbench.notes import Exited, Killed, Note, TimeLimit
 from kernelbench.running import gpu_lanes, supervise
 
 MESSAGE_BYTES = 2**16
-# A run of the workflow leaves in its environment its process, which parents must not outlive, and its name in records.
+# Variables that a run of the workflow sets: its process, which no parent may outlive, and its name in records.
 RUN, NAME = "KERNELBENCH_RUN", "KERNELBENCH_RUN_NAME"
-# Any job decides these variables; the values are those of none.
+# The variables that the settings of a job decide; only the names count here.
 DECIDED = child.variables({"seed": 0, "repeat": 0, "threads": 0}, "")
 
 
@@ -65,7 +65,7 @@ def open_run(name: str) -> int:
 
 
 def end_with_run() -> None:
-    """End this process as SIGTERM does once the run that it belongs to ends, whatever it waits for then."""
+    """Have SIGTERM end this process once its run ends, whatever it waits for then."""
     if RUN not in os.environ:  # Measured by hand.
         return
     run = open_run(os.environ[RUN])
@@ -78,7 +78,7 @@ def end_with_run() -> None:
 
 
 def make_key(variables, cores: list[int]) -> str:
-    """Return what a parent and a job that it forks must agree in: environment variables, cores, measuring sources."""
+    """Return what a parent must share with the jobs that it forks: environment variables, cores, measuring sources."""
     sources = provenance.sources_digest(provenance.source_blobs())
     return json.dumps([[variables.get(name) for name in DECIDED], cores, sources])
 

@@ -1,4 +1,4 @@
-"""Where a run is and whether it can write: said in one line where Snakemake would show a traceback, or nothing."""
+"""Check where a run is and that it can write, and say in one line what Snakemake would show as a traceback."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelbench.errors import InputError
 
-# With so few bytes of free space a disk is full: a record takes some kilobytes.
+# A disk with fewer free bytes than this is full: a record takes some kilobytes.
 FULL = 2**16
 
 
@@ -31,13 +31,13 @@ def require_writable() -> None:
 
 
 def say_if_full(results: Path) -> None:
-    """Say so if the disk of `results` is full: the log of a job that failed for it has no room for a line."""
+    """Print a line if the disk of `results` is full, because a job's own log has no room for one."""
     if full := _find_full(results):
         print(full, file=sys.stderr)
 
 
 def _find_full(directory: Path) -> str | None:
-    """Return the line for a full disk, None if that of `directory`, which need not be there yet, has room."""
+    """Return the line to print if the disk of `directory` is full, else None; the directory need not exist yet."""
     there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     is_full = shutil.disk_usage(there).free < FULL
     return f"{directory}: No space left on device; make room and run snakemake again" if is_full else None

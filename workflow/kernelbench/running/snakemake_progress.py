@@ -52,7 +52,7 @@ def announce(results: str, jobs: list) -> None:
 
 
 class LogHandler(LogHandlerBase):
-    """Turns Snakemake's messages, which come in a thread of their own, into progress."""
+    """Turns Snakemake's messages into progress; Snakemake calls it in a thread of its own."""
 
     # The formatter is Snakemake's, and so is the filter, which obeys --quiet. A file would need a name before the
     # machine is known.
@@ -137,13 +137,13 @@ class LogHandler(LogHandlerBase):
             self.warn(job, say(doubts), "yellow")
 
     def fail(self, jobid: int, now: float) -> None:
-        """Count a job that left no output, and tell its last words, and all of a log that has more."""
+        """Count a job that left no output, and print the last line of its log, or all of a longer one."""
         job, lines = self.tally.running[jobid], []
         self.tally.end(jobid, "failed", now)
         with suppress(OSError):  # A job that was killed may have no log.
             text = Path(job.log).read_text(encoding="utf-8", errors="replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
-        self.warn(job, f"failed{self.exit}: {lines[-1] if lines else 'it left no word'}", "red")
+        self.warn(job, f"failed{self.exit}: {lines[-1] if lines else 'it left no message'}", "red")
         self.exit = ""
         if len(lines) > 1 and self.common_settings.show_failed_logs:
             self.print("\n".join(show_logs([job.log])))

@@ -1,5 +1,6 @@
 """Watch over the process of a job: its time limit, its end, and what it leaves behind."""
 
+import ctypes
 import fcntl
 import os
 import select
@@ -18,8 +19,6 @@ MAKING_SECONDS = 10
 
 def adopt_orphans() -> None:
     """Make this process the parent of whatever its descendants leave behind, so that it can end them."""
-    import ctypes
-
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

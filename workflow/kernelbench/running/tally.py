@@ -68,7 +68,8 @@ class Tally:
     def expect_end(self, now: float) -> float | None:
         """Return how many seconds are left, None before the first job ended.
 
-        A job takes the mean of its kind. A kind without one takes the mean of all, or as long as one already runs.
+        A job should take the mean of its kind, or before there is one the mean of all, and as many run at once as did.
+        A kind that already runs longer than the mean of all should take that long.
         """
         with self.lock:
             if not self.done:
