@@ -16,10 +16,7 @@ import math
 import os
 from pathlib import Path
 
-from kernelbench.running import freshness, preflight, snakemake_progress, job_process
-from kernelbench.running.artefacts import ARTEFACTS
-from kernelbench.harness.environment import user
-from kernelbench.running.gpu_lanes import Lanes, environment
+from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress
 from kernelbench.study.imports import sources
 from kernelbench.study.study import AGAIN, Study
 from kernelbench.study.yaml_files import refuse_duplicates, typed
@@ -43,13 +40,10 @@ if workflow.remote_exec:
     workflow.register_resource("gpu", 1)
 
 study = Study(config, here=not submits, given=typed(workflow.config_settings.config))
-lanes = Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
+lanes = gpu_lanes.Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name, slots in lanes.alone().items():
     workflow.register_resource(name, slots)
-# What the jobs are told: the GPUs by their UUIDs, the run that the processes that it starts must not outlive, a place
-# for bytecode, this Python as python, and a name of the user.
-os.environ |= environment(study.device) | job_process.bytecode() | job_process.python_first() | user()
-os.environ |= job_process.named(remote=workflow.remote_exec) | {"PYTHONUTF8": "1"}
+os.environ |= gpu_lanes.name_gpus(study.device) | job_process.prepare_run(remote=workflow.remote_exec)
 recorded = [f"results/rebuilt/{name}" for name in study.recorded]
 recorded_data = [f"results/recorded/{name}" for name in study.recorded]
 
@@ -73,7 +67,7 @@ include: "workflow/rules/artefacts.smk"
 
 
 onstart:
-    snakemake_progress.announce(study.results, workflow.dag.needrun_jobs(), job_process.cleared())
+    snakemake_progress.announce(study.results, list(workflow.dag.needrun_jobs()))
     # Snakemake's limit of job starts a second has it look at all ready jobs once a second for each job that has ended: by
     # the two hundredth that keeps a core busy, beside what is measured. Only submissions need a limit.
     if not submits:

@@ -240,7 +240,7 @@ def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(monkeypatch, 
     monkeypatch.setattr(script, "time", clock)
     monkeypatch.setattr(script, "_started", lambda: 997.0)
     monkeypatch.setattr(gpu_lanes, "hold", hold)
-    monkeypatch.setattr(retries, "measured", measured)
+    monkeypatch.setattr(retries, "measure", measured)
     monkeypatch.delenv(job_process.RUN, raising=False)
     settings = dict.fromkeys(script.SETTINGS, "") | {"device": "cpu", "run": {"runner": "compile"}}
     output = tmp_path / "0.json"
@@ -271,11 +271,11 @@ def test_a_job_is_tried_again_only_where_the_time_limit_leaves_room(monkeypatch)
         ended.append(arguments)
         return UNSETTLED, {"end": "exited"}
 
-    monkeypatch.setattr(job_process, "measured", measured)
+    monkeypatch.setattr(job_process, "measure", measured)
     monkeypatch.setattr(retries, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
     for timeout, tries in ((2.5, 1), (3.5, 2), (60, 3)):
         ended.clear()
-        outcome = retries.measured({}, "cpu", 0, timeout)[1]
+        outcome = retries.measure({}, "cpu", 0, timeout)[1]
         assert len(ended) == tries
         assert outcome["again"] == [LEFT_OUT] * (tries - 1)
         assert [limit for *_, limit in ended] == [timeout - place for place in range(tries)], "a limit for all tries"
@@ -306,9 +306,9 @@ def test_a_second_try_that_finds_no_room_is_no_result_and_one_that_fails_is(monk
         ended.append(arguments)
         return next(entries), {"end": "exited"}
 
-    monkeypatch.setattr(job_process, "measured", measured)
+    monkeypatch.setattr(job_process, "measure", measured)
     monkeypatch.setattr(retries, "time", SimpleNamespace(perf_counter=lambda: len(ended)))
-    assert retries.measured({}, "cpu", 0, 60) == (kept, {"end": "exited", "again": [left_out]})
+    assert retries.measure({}, "cpu", 0, 60) == (kept, {"end": "exited", "again": [left_out]})
 
 
 def test_a_job_that_failed_or_runs_into_the_power_cap_is_not_tried_again(monkeypatch):
@@ -316,8 +316,8 @@ def test_a_job_that_failed_or_runs_into_the_power_cap_is_not_tried_again(monkeyp
         {"status": "crashed", "suspect": [OtherProcesses(1).to_json()]},
         {"status": "ok", "suspect": [PowerCap(9).to_json()], "warm_up": {"settled": True}},
     ):
-        monkeypatch.setattr(job_process, "measured", lambda *arguments, entry=entry: (entry, {}))
-        assert retries.measured({}, "cpu", 0, 60) == (entry, {"again": []})
+        monkeypatch.setattr(job_process, "measure", lambda *arguments, entry=entry: (entry, {}))
+        assert retries.measure({}, "cpu", 0, 60) == (entry, {"again": []})
 
 
 @pytest.fixture(scope="module")
@@ -648,17 +648,17 @@ def test_a_gpu_that_nobody_watched_makes_the_times_suspect(nvml):
 
 def test_a_gpu_that_is_gone_is_refused_in_one_line(nvml, monkeypatch):
     nvml(FakeNVML())
-    assert gpu_lanes.visible("cuda") == ["GPU-0"]
+    assert gpu_lanes.list_gpus("cuda") == ["GPU-0"]
     monkeypatch.setenv(cuda.NAMED, "GPU-0,GPU-7")
     with pytest.raises(InputError, match=r"^GPU GPU-7: is not there or does not answer; allowed: what nvidia-smi -L"):
-        gpu_lanes.visible("cuda")
+        gpu_lanes.list_gpus("cuda")
     monkeypatch.delenv(cuda.NAMED)
     monkeypatch.setattr(cuda, "devices", lambda: [])
     with pytest.raises(InputError, match=r"^GPU: is not there or does not answer"):
-        gpu_lanes.visible("cuda")
+        gpu_lanes.list_gpus("cuda")
     nvml(None)
     with pytest.raises(InputError, match=r"^GPU: NVML does not answer"):
-        gpu_lanes.visible("cuda")
+        gpu_lanes.list_gpus("cuda")
 
 
 def test_a_job_whose_gpu_is_gone_leaves_no_record(measured, tmp_path):

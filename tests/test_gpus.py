@@ -63,7 +63,7 @@ machine.DEVICES = Path(sys.argv[2])
 provenance.nvml = lambda: NVML() if NVML.known else None
 label, device, name = machine.present()
 gpu = provenance.gpu() if device == "cuda" else {}
-print(json.dumps([label, device, gpu_lanes.visible(device), gpu and [gpu["name"], gpu["uuid"]]]))
+print(json.dumps([label, device, gpu_lanes.list_gpus(device), gpu and [gpu["name"], gpu["uuid"]]]))
 """
 A100, H100 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
 SLICE = f"{H100} MIG 1g.10gb"

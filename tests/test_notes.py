@@ -177,11 +177,11 @@ def test_no_word_of_a_message_changes_what_the_gate_refuses(monkeypatch, tmp_pat
 def test_no_word_of_a_message_changes_which_job_is_tried_again(monkeypatch, reword, said, settled):
     entry = {"status": "ok", "suspect": notes.dump(said), "warm_up": {"settled": settled}, "samples": {}}
     tries = []
-    monkeypatch.setattr(job_process, "measured", lambda *arguments: tries.append(1) or (entry, {}))
-    before = retries.measured({}, "cpu", 0, 60)[1]["again"], len(tries)
+    monkeypatch.setattr(job_process, "measure", lambda *arguments: tries.append(1) or (entry, {}))
+    before = retries.measure({}, "cpu", 0, 60)[1]["again"], len(tries)
     tries.clear()
     reword()
-    after = retries.measured({}, "cpu", 0, 60)[1]["again"], len(tries)
+    after = retries.measure({}, "cpu", 0, 60)[1]["again"], len(tries)
     assert [out["doubts"] for out in after[0]] == [out["doubts"] for out in before[0]]
     assert after[1] == before[1] == (1 if settled and said in ([], [notes.PowerCap(9.0)]) else retries.ATTEMPTS)
 

@@ -16,7 +16,8 @@ from checkout import PATIENCE, ROOT, TINY, Checkout
 
 from kernelbench.notes import OtherProcesses, Unsettled
 from kernelbench.numbers import duration
-from kernelbench.running.snakemake_progress import LINE_EVERY, Job, LogHandler, Run, Tally
+from kernelbench.running.snakemake_progress import LINE_EVERY, LogHandler
+from kernelbench.running.tally import Job, Tally
 
 # In place of a measurement: a record, a record of a crash, or none, by mode.
 FAKE = """
@@ -47,7 +48,7 @@ ENDS = r"ends (\w+ )?\d\d:\d\d \(in [^)]+\)"
 
 
 def job(kind: str, started: float) -> Job:
-    return Job(f"job {kind}", kind, None, [], started)
+    return Job(f"job {kind}", kind, None, "", started)
 
 
 def tally(kinds: dict[str, int], ended: list[tuple[str, float, float]]) -> Tally:
@@ -60,31 +61,31 @@ def tally(kinds: dict[str, int], ended: list[tuple[str, float, float]]) -> Tally
 
 
 def test_the_end_is_unknown_before_a_job_has_ended():
-    assert tally({"eager": 5}, []).seconds_left(10) is None
-    assert "ends" not in tally({"eager": 5}, []).summary(10)
+    assert tally({"eager": 5}, []).expect_end(10) is None
+    assert "ends" not in tally({"eager": 5}, []).summarize(10)
 
 
 def test_the_end_follows_from_the_jobs_of_each_mode():
     several = tally({"eager": 11, "max-autotune": 3, "paper": 1}, [("eager", 0, 1), ("max-autotune", 1, 21)])
-    assert several.seconds_left(21) == pytest.approx(10 * 1 + 2 * 20 + (1 + 20) / 2)
+    assert several.expect_end(21) == pytest.approx(10 * 1 + 2 * 20 + (1 + 20) / 2)
 
 
 def test_what_a_job_has_already_run_is_not_expected_again():
     running = tally({"eager": 1, "max-autotune": 2}, [("eager", 0, 1), ("max-autotune", 1, 21)])
     running.start(9, job("max-autotune", 21))
-    assert running.seconds_left(36) == pytest.approx(5)
-    assert running.seconds_left(99) == pytest.approx(0), "a job that takes longer than expected ends any moment"
+    assert running.expect_end(36) == pytest.approx(5)
+    assert running.expect_end(99) == pytest.approx(0), "a job that takes longer than expected ends any moment"
 
 
 def test_a_mode_that_takes_longer_than_all_before_it_is_expected_to_go_on_so():
     slow = tally({"eager": 1, "max-autotune": 3}, [("eager", 0, 1)])
     slow.start(9, job("max-autotune", 1))
-    assert slow.seconds_left(21) == pytest.approx(2 * 20)
+    assert slow.expect_end(21) == pytest.approx(2 * 20)
 
 
 def test_jobs_that_run_at_once_end_sooner():
     two_lanes = tally({"compile": 6}, [("compile", 0, 10), ("compile", 0, 10)])
-    assert two_lanes.seconds_left(10) == pytest.approx(4 * 10 / 2)
+    assert two_lanes.expect_end(10) == pytest.approx(4 * 10 / 2)
 
 
 def test_failures_are_counted_and_the_unsupported_are_none():
@@ -92,7 +93,7 @@ def test_failures_are_counted_and_the_unsupported_are_none():
     for jobid, status in enumerate(["ok", "unsupported", "oom", "failed"]):
         mixed.start(jobid, job("a", 0))
         mixed.end(jobid, status, 1)
-    assert mixed.summary(1) == "4 of 4 jobs done, 0 left, 2 failed"
+    assert mixed.summarize(1) == "4 of 4 jobs done, 0 left, 2 failed"
 
 
 def test_what_the_gate_will_refuse_is_said_while_it_can_be_repaired():
@@ -100,7 +101,7 @@ def test_what_the_gate_will_refuse_is_said_while_it_can_be_repaired():
     for jobid in range(2):
         one.start(jobid, job("a", 0))
         one.end(jobid, "ok", 1, doubtful=jobid == 1)
-    assert one.summary(1) == "2 of 2 jobs done, 0 left, 0 failed, 1 in doubt"
+    assert one.summarize(1) == "2 of 2 jobs done, 0 left, 0 failed, 1 in doubt"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def printed(checkout: Checkout, *arguments: str) -> str:
 def test_without_a_terminal_lines_come_at_a_bearable_rate(capsys):
     settings = {"stdout": False, "nocolor": True, "quiet": None, "dryrun": False, "verbose": False}
     handler = LogHandler(SimpleNamespace(**settings), None)
-    handler.begin(Run(["a"], None), 0)
+    handler.begin(["a"], None, 0)
     for now in (100, 101, 99 + LINE_EVERY, 100 + LINE_EVERY, 101 + LINE_EVERY):
         handler.note(f"at {now}", now)
     assert re.findall("at (.*)", capsys.readouterr().err) == ["100", str(100 + LINE_EVERY)]

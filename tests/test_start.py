@@ -182,7 +182,7 @@ def test_jobs_keep_to_the_cores_of_their_lane_compile_in_their_own_process_and_h
     _, entries, _ = run
     for entry in entries.values():
         variables = entry["environment"]["variables"]
-        assert entry["environment"]["host"]["affinity"] == gpu_lanes.cores(0, 1)
+        assert entry["environment"]["host"]["affinity"] == gpu_lanes.share_cores(0, 1)
         assert variables["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
         assert variables["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
 
@@ -214,7 +214,7 @@ def test_a_job_by_hand_uses_no_parent(run, tmp_path):
     assert done.returncode == 0, done.stderr
     entry = record.read(tmp_path / "0.json")
     own = entry["process"].pop("run")
-    assert own.count(":") == 1 and own != job_process.run_name(os.getpid()), "a run of its own"
+    assert own.count(":") == 1 and own != job_process.identify(os.getpid()), "a run of its own"
     assert entry["process"] == {"start": "fresh", "end": "exited", "code": 0, "left": [], "again": []}
     assert not (tmp_path / f"kernelbench-{os.getuid()}").exists(), "a place for a parent's socket"
 
@@ -229,21 +229,21 @@ def alone(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, subprocess.Popen(["sleep", "infinity"]) as idle:
         patch.setattr(tempfile, "tempdir", str(path))
         patch.setattr(machine, "present", lambda: ("cpu-test", "cpu", "a CPU"))
-        patch.setenv(job_process.RUN, job_process.run_name(idle.pid))
+        patch.setenv(job_process.RUN, job_process.identify(idle.pid))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "workflow"), str(ROOT)]))
         study = Study(CONFIG)
         settings = study.settings(study.job("softmax", "float32", "64", "eager", 0))
-        request = {"settings": settings, "place": None, "cores": gpu_lanes.cores(0, 1)}
-        assert measured(request)["status"] == "ok"
-        yield request, job_process._socket_path(os.environ[job_process.RUN], "cpu")
+        request = {"settings": settings, "place": None, "cores": gpu_lanes.share_cores(0, 1)}
+        assert measure(request)["status"] == "ok"
+        yield request, job_process._place_socket(os.environ[job_process.RUN], "cpu")
         idle.kill()
 
 
-def measured(request: dict) -> dict:
+def measure(request: dict) -> dict:
     """Return the record of a warm job."""
     lock = os.open(os.devnull, os.O_RDONLY)
     try:
-        entry, outcome = job_process.measured(request, "cpu", lock, timeout=PATIENCE)
+        entry, outcome = job_process.measure(request, "cpu", lock, timeout=PATIENCE)
     finally:
         os.close(lock)
     return entry | {"process": outcome}
@@ -253,7 +253,7 @@ def connect(path: Path) -> socket.socket:
     """Return a connection to the parent; nobody starts one."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(PATIENCE)
-    with job_process._address(path) as address:
+    with job_process._shorten(path) as address:
         connection.connect(address)
     return connection
 
@@ -263,14 +263,14 @@ def test_bytecode_is_kept_where_torch_has_none_and_the_environment_forbids_it(al
     source.write_text("")
     monkeypatch.setattr(job_process, "find_spec", lambda name: spec_from_file_location(name, source))
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    assert job_process.bytecode() == {}
+    assert job_process.keep_bytecode() == {}
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    kept = job_process.bytecode()
+    kept = job_process.keep_bytecode()
     subprocess.run([sys.executable, "-c", "import imported"], cwd=tmp_path, env=os.environ | kept, check=True)
     assert [path.name for path in Path(kept["PYTHONPYCACHEPREFIX"]).rglob("imported.*.pyc")]
     assert not tmp_path.joinpath("__pycache__").exists()
     py_compile.compile(str(source))
-    assert job_process.bytecode() == {}
+    assert job_process.keep_bytecode() == {}
 
 
 def test_a_parent_listens_where_only_its_user_can_enter(alone):
@@ -280,7 +280,7 @@ def test_a_parent_listens_where_only_its_user_can_enter(alone):
     path.parent.chmod(0o755)
     try:
         with pytest.raises(InputError, match="is not this user's alone; remove it"):
-            job_process._socket_path("run", "cpu")
+            job_process._place_socket("run", "cpu")
     finally:
         path.parent.chmod(0o700)
 
@@ -288,30 +288,30 @@ def test_a_parent_listens_where_only_its_user_can_enter(alone):
 @pytest.mark.parametrize("message", [b"nonsense", b"\xff\x00", b"{}", b"[1]", b'{"key": ', b""])
 def test_a_message_that_is_no_job_harms_no_one(alone, message):
     request, path = alone
-    before = measured(request)["process"]["parent"]
+    before = measure(request)["process"]["parent"]
     with connect(path) as connection:
         if message:
             connection.sendall(message)
             assert connection.recv(100) == b"", "it was answered"
-    after = measured(request)
+    after = measure(request)
     assert (after["status"], after["process"]["parent"]) == ("ok", before)
 
 
 def test_a_job_without_its_descriptors_is_not_run(alone):
     request, path = alone
     with connect(path) as connection:
-        key = job_process.key(os.environ | child.variables(request["settings"], "cpu"), request["cores"])
+        key = job_process.make_key(os.environ | child.variables(request["settings"], "cpu"), request["cores"])
         whole = {**request, "key": key, "timeout": 1, "scratch": "/nowhere"}
         connection.sendall(json.dumps(whole).encode())
         assert connection.recv(100) == b""
-    assert measured(request)["status"] == "ok"
+    assert measure(request)["status"] == "ok"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize(("opened", "met"), [(False, b"PermissionError"), (True, b"closed")])
 def test_another_user_is_refused(alone, opened, met):
     request, path = alone
-    before = measured(request)["process"]["parent"]
+    before = measure(request)["process"]["parent"]
     if opened:  # As if the directory protected nothing.
         path.parent.chmod(0o755)
         path.chmod(0o777)
@@ -319,13 +319,13 @@ def test_another_user_is_refused(alone, opened, met):
         assert as_nobody(path) == met
     finally:
         path.parent.chmod(0o700)
-    assert measured(request)["process"]["parent"] == before
+    assert measure(request)["process"]["parent"] == before
 
 
 def as_nobody(path: Path) -> bytes:
     """Return what a process of another user meets at the socket."""
     reading, writing = os.pipe()
-    with job_process._address(path) as address, socket.socket(socket.AF_UNIX) as connection:
+    with job_process._shorten(path) as address, socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         pid = os.fork()
         if pid == 0:
@@ -354,7 +354,7 @@ def test_a_run_that_is_no_more_is_refused(alone, monkeypatch):
         job_process.open_run("1:1")
     monkeypatch.delenv(job_process.RUN)
     with pytest.raises(InputError, match=f"{job_process.RUN} is not set: start: warm is for a run of the workflow"):
-        measured(request)
+        measure(request)
 
 
 @pytest.mark.gpu
@@ -363,7 +363,7 @@ def test_a_parent_does_not_open_the_gpu_and_its_fork_can():
     program = """
 import os
 from kernelbench.running import fork_server
-fork_server._import()
+fork_server._import_all()
 import torch
 print(torch.cuda.is_initialized(), flush=True)
 if os.fork() == 0:
@@ -371,7 +371,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
-    variables = child.variables({"seed": 1, "repeat": 0, "threads": 1}, gpu_lanes.visible("cuda")[0])
+    variables = child.variables({"seed": 1, "repeat": 0, "threads": 1}, gpu_lanes.list_gpus("cuda")[0])
     done = subprocess.run([sys.executable, "-c", program], env=os.environ | variables, capture_output=True, text=True)
     assert done.stdout.split() == ["False", "3.0"], done.stderr
 
@@ -383,7 +383,7 @@ os.wait()
 def gpus(monkeypatch, tmp_path) -> Study:
     """A study on a machine of three GPUs, without results."""
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
-    monkeypatch.setattr(gpu_lanes, "visible", lambda device: ["GPU-a", "GPU-b", "GPU-c"])
+    monkeypatch.setattr(gpu_lanes, "list_gpus", lambda device: ["GPU-a", "GPU-b", "GPU-c"])
     monkeypatch.chdir(tmp_path)
     return Study({**CONFIG, "machine": "h200", "repeats": 7})
 
@@ -397,31 +397,31 @@ def begin(study: Study, repeat: int, gpu: str, jobs: int) -> None:
 
 
 def test_a_repeat_keeps_to_its_lane(gpus):
-    assert [gpu_lanes.Lanes(gpus, 3).of(repeat) for repeat in range(7)] == [0, 1, 2, 0, 1, 2, 0]
-    assert [gpu_lanes.Lanes(gpus, None).of(repeat) for repeat in range(3)] == [0, 0, 0]
+    assert [gpu_lanes.Lanes(gpus, 3).find(repeat) for repeat in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+    assert [gpu_lanes.Lanes(gpus, None).find(repeat) for repeat in range(3)] == [0, 0, 0]
 
 
 def test_a_begun_repeat_keeps_its_gpu(gpus):
     begin(gpus, 0, "GPU-c", 1)
     begin(gpus, 1, "GPU-a", 3)
     three = gpu_lanes.Lanes(gpus, 3)
-    assert [three.of(repeat) for repeat in range(3)] == [2, 0, 2]
+    assert [three.find(repeat) for repeat in range(3)] == [2, 0, 2]
 
 
 def test_a_begun_repeat_whose_gpu_is_not_here_is_refused(gpus):
     begin(gpus, 1, "GPU-z", 1)
     with pytest.raises(InputError) as refused:
-        gpu_lanes.Lanes(gpus, 3).of(1)
+        gpu_lanes.Lanes(gpus, 3).find(1)
     said = str(refused.value)
     begin(gpus, 2, "GPU-c", 1)
     with pytest.raises(
         InputError, match=r"repeat 2 was begun on GPU-c, GPU 3 of \d here, .*gpu=1 is not allowed; allowed: 3 to"
     ):
-        gpu_lanes.Lanes(gpus, 1).of(2)
+        gpu_lanes.Lanes(gpus, 1).find(2)
     assert said.startswith("repeat 1 was begun on GPU-z, which is not here") and "\n" not in said
     assert "rm results/h200/records/*/*/*/*/1.json" in said
     begin(gpus, 1, "GPU-z", 3)  # All of it is there: nothing is left to be measured elsewhere.
-    assert gpu_lanes.Lanes(gpus, 3).of(1) == 1
+    assert gpu_lanes.Lanes(gpus, 3).find(1) == 1
 
 
 @pytest.mark.parametrize("count", [0, 4])
@@ -467,7 +467,7 @@ def test_who_only_submits_shares_nothing_with_those_who_measure(gpus):
 )
 def test_lanes_divide_the_cores(monkeypatch, there, count, shares):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(there))
-    assert [gpu_lanes.cores(lane, count) for lane in range(count)] == shares
+    assert [gpu_lanes.share_cores(lane, count) for lane in range(count)] == shares
 
 
 def test_a_cpu_has_one_lane(tmp_path):

@@ -4,6 +4,9 @@
 # makes  results/<machine>/artefacts/<op>/<dtype>/<size>/<mode>/: graph.py, before_fusion.txt, after_fusion.txt, code.py
 
 
+ARTEFACTS = ["graph.py", "before_fusion.txt", "after_fusion.txt", "code.py"]
+
+
 # Save the artefacts of one compiled cell. No figure comes of it: it is only made on request.
 rule save_artefacts:
     input:
@@ -25,10 +28,8 @@ rule save_artefacts:
         gpu_model=study.gpu_model,
     params:
         settings=lambda wildcards: study.settings_json(study.job_of(wildcards)),
-        directory=lambda wildcards, output: Path(output[0]).parent,
     shell:
-        "python workflow/scripts/artefacts.py --settings {params.settings:q} --output {params.directory:q}"
-        " > {log:q} 2>&1"
+        "python workflow/scripts/artefacts.py --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule artefacts:

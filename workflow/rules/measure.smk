@@ -9,7 +9,7 @@
 # Measure one job: one process, one exclusive GPU.
 rule measure:
     input:
-        lambda wildcards: freshness.inputs(workflow, lanes, study.job_of(wildcards)),
+        lambda wildcards: freshness.find_inputs(workflow, lanes, study.job_of(wildcards)),
     output:
         "results/{machine}/records/{op}/{dtype}/{size}/{mode}/{repeat}.json",
     log:
@@ -27,7 +27,7 @@ rule measure:
         place=lambda wildcards: study.place(study.job_of(wildcards)),
         timeout=lambda wildcards: study.timeout(study.job_of(wildcards)),
         # With --resources gpu=N, N jobs run at once, each on a GPU of its own.
-        lane=lambda wildcards: lanes.of(int(wildcards.repeat)),
+        lane=lambda wildcards: lanes.find(int(wildcards.repeat)),
         lanes=lanes.count,
     params:
         # With `output` among its arguments a parameter is nothing that Snakemake compares with the last run's.

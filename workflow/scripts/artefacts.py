@@ -3,27 +3,60 @@
 import argparse
 import json
 import os
+import tempfile
 from pathlib import Path
 
-from kernelbench.errors import run
+from kernelbench.errors import InputError, run
 from kernelbench.harness import child, environment
 from kernelbench.running import gpu_lanes
+
+# The names that Inductor's trace gives the artefacts, by ours.
+TRACED = {
+    "graph.py": "fx_graph_readable.py",
+    "before_fusion.txt": "ir_pre_fusion.txt",
+    "after_fusion.txt": "ir_post_fusion.txt",
+    "code.py": "output_code.py",
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings", type=json.loads, required=True, help="all of the job as JSON")
-    parser.add_argument("--output", type=Path, required=True, help="the directory that the files go to")
+    parser.add_argument("--output", type=Path, nargs="+", required=True, help=f"files named {', '.join(TRACED)}")
     arguments = parser.parse_args()
-    gpu = gpu_lanes.gpu_of(0, arguments.settings["device"])
+    gpu = gpu_lanes.find_gpu(0, arguments.settings["device"])
     # As a job's process has it, before torch is imported.
     variables = environment.build(os.environ, child.variables(arguments.settings, gpu))
     os.environ.clear()
     os.environ |= variables
-    from kernelbench.running.artefacts import save
+    with gpu_lanes.hold(gpu), tempfile.TemporaryDirectory() as root:
+        compile_traced(arguments.settings, root)
+        for path in arguments.output:
+            graphs = sorted(Path(root).rglob(TRACED[path.name]))
+            if not graphs:
+                raise InputError(f"{name(arguments.settings)}: no {path.name}; allowed: what Inductor compiles")
+            texts = (graph.read_text(encoding="utf-8").replace(root, "") for graph in graphs)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n\n".join(texts), encoding="utf-8")
 
-    with gpu_lanes.hold(gpu):
-        save(arguments.settings, arguments.output)
+
+def compile_traced(settings: dict, root: str) -> None:
+    """Compile as the job of `settings` does, and have Inductor leave its trace below `root`."""
+    import torch._inductor.config as inductor
+
+    from kernelbench.harness import caches
+    from kernelbench.harness.measure import first_call
+    from kernelbench.harness.workload import Unsupported
+
+    with caches.fresh(), inductor.patch({"trace.enabled": True, "trace.debug_dir": root}):
+        try:
+            first_call(settings)
+        except Unsupported as error:
+            raise InputError(f"{name(settings)}: {error}; allowed: what can run here") from None
+
+
+def name(settings: dict) -> str:
+    return f"{settings['op']} {settings['mode']}"
 
 
 if __name__ == "__main__":

@@ -46,16 +46,16 @@ def main() -> None:
         arguments = _from_study(arguments)
     job_process.end_with_run()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
-    gpu = gpu_lanes.gpu_of(arguments.lane, arguments.settings["device"])
+    gpu = gpu_lanes.find_gpu(arguments.lane, arguments.settings["device"])
     # Before the job, in which they may change.
     known = {"sources": freshness.digest(arguments.sources)} if arguments.sources else {}
     before = time.perf_counter()
     with gpu_lanes.hold(gpu) as lock:
         waited = time.perf_counter() - before
-        cores = gpu_lanes.cores(arguments.lane, arguments.lanes)
+        cores = gpu_lanes.share_cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
-        entry, outcome = retries.measured(request, gpu, lock, arguments.timeout)
-    name = os.environ.get(job_process.NAME) or job_process.run_name(os.getpid())  # By hand a job is a run of its own.
+        entry, outcome = retries.measure(request, gpu, lock, arguments.timeout)
+    name = os.environ.get(job_process.NAME) or job_process.identify(os.getpid())  # By hand a job is a run of its own.
     entry |= known
     entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}
     again = sum(out["seconds"] for out in outcome["again"])
@@ -94,7 +94,7 @@ def _line(entry: dict) -> str:
     found = f"latency {median(latency):.1f} µs" if latency else str(notes.load(entry["reason"]) or "")
     seconds = {name: round(value, 2) for name, value in entry["seconds"].items()}
     parts = "{overhead} overhead + {compilation} compilation + {measurement} measurement".format(**seconds)
-    said = list(dict.fromkeys(map(str, [*notes.load(entry["suspect"]), *retries.doubts(entry)])))
+    said = list(dict.fromkeys(map(str, [*notes.load(entry["suspect"]), *retries.find_doubts(entry)])))
     said += [f"ended what it left behind: {left}" for left in entry["process"]["left"]]
     return "; ".join([f"{entry['status']} {found}".strip(), f"{seconds['wall']} s = {parts}", *said])
 

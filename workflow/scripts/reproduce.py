@@ -36,7 +36,7 @@ def main() -> None:
         config = {"start": "fresh", **study, "machine": "auto", "recorded": arguments.recorded}
         config.pop("note", None)
         results = Path(Study(config).results)
-        nested_run.measure(config, results, "report.pdf", arguments.gpus, "reproduce")
+        nested_run.make(config, results, "report.pdf", arguments.gpus, "reproduce")
         print(f"{name}: {results / 'report.pdf'}", flush=True)
 
 

@@ -52,7 +52,7 @@ def main() -> None:
     console = Console(highlight=False, markup=False)
     console.print(preview(name, part, wanted, arguments.gpus), soft_wrap=True)
     results = Path("results", f"{label}-verify")
-    nested_run.measure(part.config, results, "summary.csv", arguments.gpus, "verify")
+    nested_run.make(part.config, results, "summary.csv", arguments.gpus, "verify")
     figures = compare(Measurements(recorded), Measurements(results))
     write_csv(figures, results / "verify.csv")
     again = json.loads((results / "summary.json").read_text(encoding="utf-8"))

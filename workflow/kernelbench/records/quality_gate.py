@@ -107,9 +107,9 @@ class Gate:
         """Clocks held back by heat or hardware in any job, or by whatever in one arm by more than δ in single calls.
 
         Many calls back to back are a load that runs into the power cap by itself: what a mode makes of that is its own
-        doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect. If only some modes
-        run into it, that is no defect either as long as no verdict between one that does and one that does not would
-        change if times were scaled by the clocks.
+        doing, and so it is in single calls where all modes of a cell run into it. Neither is a defect. If only some
+        modes run into it, that is no defect either as long as no verdict between one that does and one that does not
+        would change if times were scaled by the clocks.
         """
         hot = [kind for kind in Throttled.__subclasses__() if kind is not PowerCap]
         yield from self._of(self._suspected(*hot), "clocks were held back")

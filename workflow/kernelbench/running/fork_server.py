@@ -1,18 +1,14 @@
 """The warm parent: a process that has imported torch and all that compiling needs, and forks each job's process.
 
-It serves one GPU and one repeat of one run of the workflow: it ends with that run, or when a job of another repeat
-asks. It runs no tensor operation, starts no thread and makes no CUDA context, so that a forked process can do all of
-that itself.
-
-    python -m kernelbench.running.fork_server SOCKET RUN CORES
-
-`job_process` starts it with a listening socket as its stdin.
+`job_process` starts it for one GPU and one repeat of one run, with a listening socket as its stdin. It runs no tensor
+operation, starts no thread and makes no CUDA context, so that a forked process can do all of that itself.
 """
 
 import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -25,42 +21,36 @@ from pathlib import Path
 from kernelbench.harness import child, modes, plugins, record, workloads
 from kernelbench.harness.workload import build
 from kernelbench.running import supervise
-from kernelbench.running.job_process import MESSAGE_BYTES, key, open_run
+from kernelbench.running.job_process import MESSAGE_BYTES, make_key, open_run
 
-# What a request says.
-REQUEST = ("settings", "place", "cores", "scratch", "key", "timeout")
-
+# What a request must have.
+REQUEST = {"settings", "place", "cores", "scratch", "key", "timeout"}
 # What a job imports besides: the profiler, NVML, and what watches and checks it.
 OTHERS = ("torch.profiler", "pynvml", "psutil", "fastjsonschema")
-
-# Threads that a fork leaves behind and is none the worse for: some drivers keep one where NVML is asked how many GPUs
-# there are, which the fork asks anew; Arrow's allocator has one that frees memory, and starts another after a fork.
+# A fork does no harm to these threads, which it does not get: some drivers keep one once NVML has counted the GPUs,
+# which the fork does anew, and Arrow's allocator starts another after a fork.
 HARMLESS = ("cuda", "jemalloc")
 
 
 def main() -> None:
-    path, run, cores = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    path, run, cores = Path(sys.argv[1]), open_run(sys.argv[2]), json.loads(sys.argv[3])
     listener = socket.socket(fileno=os.dup(0))
-    watched = open_run(run)
     os.sched_setaffinity(0, cores)
     supervise.adopt_orphans()
-    mine = key(os.environ, cores)
-    _import()
+    key = make_key(os.environ, cores)
+    _import_all()
     try:
-        while True:
-            ready, _, _ = select.select([listener, watched], [], [])
-            if watched in ready:
-                return
+        while run not in select.select([listener, run], [], [])[0]:
             connection, _ = listener.accept()
             with connection:
-                if not _is_other_user(connection) and not _serve(connection, mine, watched, listener):
-                    return
+                if not _is_other_user(connection):
+                    _serve(connection, path, key, run, listener)
     finally:
         path.unlink(missing_ok=True)
 
 
-def _import() -> None:
-    """Import what any mode needs; what a fork cannot carry over ends the parent with a line that names it."""
+def _import_all() -> None:
+    """Import what any mode needs."""
     for module in dict.fromkeys((*modes.common_imports(), *OTHERS)):
         if find_spec(module.partition(".")[0]):  # A missing package is the mode's to report.
             import_module(module)
@@ -69,9 +59,9 @@ def _import() -> None:
 
 
 def _load_workload(settings: dict) -> None:
-    """Import what a workload needs, which takes seconds for a model of a library; again it takes nothing."""
+    """Import what a workload needs, which takes seconds the first time if that is a library of models."""
     before = len(sys.modules)
-    with suppress(Exception):  # The job finds it, too, and says it in its record.
+    with suppress(Exception):  # The job meets the same error and records it.
         parameters = dict(settings)
         kind = plugins.load(workloads, "workload", parameters.pop("name"))
         build(kind, parameters).load()
@@ -80,17 +70,13 @@ def _load_workload(settings: dict) -> None:
 
 
 def _settle() -> None:
-    """Make what was imported ready for a fork; end the parent where an import started a thread."""
-    threads = [name for name in _threads() if not name.startswith(HARMLESS)]
+    """Make what was imported ready for a fork; end the parent, naming the threads, if an import started any."""
+    threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    threads = [name for name in threads if not name.startswith(HARMLESS)]
     if len(threads) > 1:
         sys.exit(f"start: warm is not possible, an import started a thread: {threads}; allowed: start: fresh")
     gc.collect()
     gc.freeze()  # The collector of a forked process need not look through, and thereby copy, what is shared.
-
-
-def _threads() -> list[str]:
-    """Return the names of this process's threads."""
-    return [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
 
 
 def _is_other_user(connection: socket.socket) -> bool:
@@ -98,52 +84,53 @@ def _is_other_user(connection: socket.socket) -> bool:
     return struct.unpack("3i", packed)[1] != os.getuid()
 
 
-def _serve(connection: socket.socket, mine: str, watched: int, listener: socket.socket) -> bool:
-    """Fork the job that `connection` asks for and wait for its end; return whether to go on serving."""
+def _serve(connection: socket.socket, path: Path, key: str, run: int, listener: socket.socket) -> None:
+    """Fork the job that `connection` asks for and wait for its end; end this parent if the job needs another one."""
     descriptors = []
     try:
         message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 4)
-        request = _request(message)
+        request = _parse(message)
         if request is None or len(descriptors) != 4:
-            return True
-        if request["key"] != mine:
-            connection.sendall(b'{"end": "other"}\n')
-            return False
-        stdout, stderr, result, lock = descriptors
+            return
+        if request["key"] != key:
+            path.unlink(missing_ok=True)  # Before the answer: whoever gets it starts the other parent there.
+            with suppress(ConnectionError):
+                connection.sendall(b'{"end": "other"}\n')
+            child.finish(0)
         request["starter"] = os.getpid()
         _load_workload(request["settings"]["workload"])
         pid = os.fork()
         if pid == 0:
-            for mine_only in (connection, listener):
-                mine_only.close()
-            os.close(lock)
-            _become(request, stdout, stderr, result)
-        outcome = supervise.watch(pid, request["timeout"], (connection.fileno(), watched))
-        if outcome["end"] == "abandoned":  # Nor does whoever made it take it away.
-            supervise.remove(request["scratch"])
+            _become_job(request, descriptors, (connection, listener))
+        outcome = supervise.watch(pid, request["timeout"], (connection.fileno(), run))
+        if outcome["end"] == "abandoned":  # Whoever made the directory is gone, too.
+            shutil.rmtree(request["scratch"], ignore_errors=True)
         else:
             connection.sendall(json.dumps(outcome | {"parent": os.getpid()}).encode() + b"\n")
-        return True
-    except ConnectionError:  # Whoever asked is gone.
-        return True
+    except ConnectionError:
+        pass  # Whoever asked is gone.
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _request(message: bytes) -> dict | None:
-    """Return the job that a message asks for, None where it asks for none: whoever sent it has ended, or erred."""
+def _parse(message: bytes) -> dict | None:
+    """Return the job that a message asks for, or None if its sender has ended or made a mistake."""
     try:
         request = json.loads(message)
     except ValueError:
         return None
-    return request if isinstance(request, dict) and {*REQUEST} <= set(request) else None
+    return request if isinstance(request, dict) and request.keys() >= REQUEST else None
 
 
-def _become(request: dict, stdout: int, stderr: int, result: int) -> None:
-    """Turn the fork into the job's process, run the job, and end."""
+def _become_job(request: dict, descriptors: list[int], sockets: tuple[socket.socket, ...]) -> None:
+    """Turn the fork into the job's process without the parent's `sockets` and lock, run the job, and end."""
     code = 1
     try:
+        stdout, stderr, result, lock = descriptors
+        os.close(lock)
+        for each in sockets:
+            each.close()
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.dup2(stdout, 1)

@@ -1,38 +1,27 @@
 """Freshness: whether a record is still what a run would measure today. Contents decide, never dates.
 
-Snakemake compares dates, and what it noted in .snakemake when it made a file. Dates change in a copy, an archive or a
-`git checkout` and back, and a restored study has no notes. So a record says itself what it depends on: the settings of
-its job, and a digest of the sources that measured it, as they were when it was written or restored. The rule that
-measures has no input files, and Snakemake is told which records to make again.
+Snakemake compares dates, which change in a copy, an archive or a `git checkout` and back, and its own notes, which a
+restored study does not have. So a record says itself what it depends on: the settings of its job, and a digest of the
+sources that measured it. The rule that measures has no input files, and Snakemake is told which records to make again.
 """
-
-from __future__ import annotations
 
 import json
 import os
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernelbench.errors import InputError
 from kernelbench.harness.provenance import source_blobs, sources_digest
 
-if TYPE_CHECKING:  # A job's process imports this, and needs no study.
-    from kernelbench.study.cells import Job
-    from kernelbench.study.study import Study
-
 # By how many seconds a date may be ahead of the clock: file systems round, and clocks of a network differ a little.
 AHEAD = 2
-# Of the results, what a run makes for each job; a record's date is looked at when it is read.
+# A run makes these folders of results for each job, and checks a record's date when it reads it.
 PER_JOB = ("records", "logs")
 
 
 def digest(sources: list[str]) -> str:
-    """Return one digest of the contents of measuring sources, named from the top of the checkout.
-
-    Raises InputError for a file that is none.
-    """
+    """Return one digest of the contents of measuring sources, named from the top of the checkout."""
     blobs = source_blobs()
     for name in sources:
         if name not in blobs:
@@ -40,11 +29,8 @@ def digest(sources: list[str]) -> str:
     return sources_digest({name: blobs[name] for name in sources})
 
 
-def is_current(study: Study, job: Job, path: Path) -> bool:
-    """Say whether the record of `job` at `path` has the settings and the sources of today.
-
-    Raises InputError for a file that is no record.
-    """
+def is_current(study, job, path: Path) -> bool:
+    """Say whether the record of `job` at `path` has the settings and the sources of today."""
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
         settings, sources = dict(entry["settings"]), entry["sources"]
@@ -54,29 +40,25 @@ def is_current(study: Study, job: Job, path: Path) -> bool:
     return same and sources == digest(study.sources(job))
 
 
-def inputs(workflow, lanes, job: Job) -> list[str]:
-    """Return the input files of a measurement: none. Have Snakemake measure `job` again if its record is outdated.
-
-    workflow: Snakemake's, which asks for the input files of each job before it decides which jobs to run. lanes: those
-    of the run. Raises InputError where the job cannot be measured here.
-    """
-    lanes.require()
+def find_inputs(workflow, lanes, job) -> list[str]:
+    """Return no input files for `job`, but have Snakemake measure it again if its record is outdated."""
+    # Snakemake asks for the input files of each job before it decides which jobs to run.
+    if lanes.study.here:
+        lanes.gpus  # noqa: B018  (it fails where nothing can be measured)
     path = Path(lanes.study.results, job.path)
     there = path.exists()
     if there:
         require_past(path)
-    if not there or not is_current(lanes.study, job, path):
-        if workflow.touch:
-            raise InputError(f"--touch: {path} is {'outdated' if there else 'not there'}; measure it: snakemake")
-        workflow.dag.forcefiles.add(str(path))
+        if is_current(lanes.study, job, path):
+            return []
+    if workflow.touch:
+        raise InputError(f"--touch: {path} is {'outdated' if there else 'not there'}; measure it: snakemake")
+    workflow.dag.forcefiles.add(str(path))
     return []
 
 
 def require_past_tree() -> None:
-    """Raise InputError where a file of the checkout, which is the current directory, is dated in the future.
-
-    Snakemake makes what depends on such a file again and again, and fails each time: what it made is older.
-    """
+    """Refuse files of the checkout that are dated in the future: Snakemake would make what needs them over and over."""
     require_past(Path("Snakefile"))
     for name in ("workflow", "kernels", "paper", "results"):
         for folder, inner, files in os.walk(name):
@@ -86,7 +68,7 @@ def require_past_tree() -> None:
 
 
 def require_past(path: Path) -> None:
-    """Raise InputError where the file at `path` is dated in the future."""
+    """Refuse a file that is dated in the future."""
     dated = path.lstat().st_mtime
     if dated > time.time() + AHEAD:
         raise InputError(

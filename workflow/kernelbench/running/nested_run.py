@@ -9,12 +9,8 @@ import yaml
 from kernelbench.errors import InputError
 
 
-def measure(config: dict, results: Path, target: str, gpus: int, command: str) -> None:
-    """Make `target`, a file below `results`, of the study `config`, which is written there under the command's name.
-
-    What is measured already stays. command: of the run around it, which goes on with what is left. Raises InputError
-    where the target could not be made.
-    """
+def make(config: dict, results: Path, target: str, gpus: int, command: str) -> None:
+    """Make the file `target` below `results` of the study `config`; `command` is the target of the run around it."""
     results.mkdir(parents=True, exist_ok=True)
     path = results / f"{command}.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")

@@ -1,5 +1,6 @@
 """Watch over the process of a job: its time limit, its end, and what it leaves behind."""
 
+import ctypes
 import fcntl
 import os
 import select
@@ -11,39 +12,30 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-# The temporary directories of jobs, and for how long after it was made one may not be locked yet.
 SCRATCH = "kernelbench-job-"
+# A process may need so long to lock the scratch directory that it has made.
 MAKING_SECONDS = 10
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of whatever its descendants leave behind, so that it can be ended."""
-    import ctypes
-
+    """Make this process the parent of whatever its descendants leave behind, so that it can end them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 @contextmanager
-def scratch():
-    """Yield a temporary directory for a job, which goes with all that the job left in it.
-
-    It is locked for as long as this process lives: what a process that was killed left behind goes with the next one.
-    """
+def make_scratch():
+    """Yield a temporary directory for a job and remove it afterwards; first remove those of processes that died."""
     for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
-        with suppress(OSError), locked(left):
+        with suppress(OSError), _lock(left):
             if time.time() - left.stat().st_mtime > MAKING_SECONDS:
-                remove(left)
-    directory = tempfile.mkdtemp(prefix=SCRATCH)
-    with locked(directory):
-        try:
-            yield directory
-        finally:
-            remove(directory)
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, ignore_cleanup_errors=True) as directory, _lock(directory):
+        yield directory
 
 
 @contextmanager
-def locked(directory):
-    """Hold the lock of a directory, which the kernel takes back from a process that dies; raise OSError where held."""
+def _lock(directory):
+    """Hold the lock of a directory, which the kernel releases when a process dies; raise OSError if it is held."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,22 +44,16 @@ def locked(directory):
         os.close(descriptor)
 
 
-def remove(directory) -> None:
-    """Remove a directory with all that is in it, as far as that is possible."""
-    shutil.rmtree(directory, ignore_errors=True)
-
-
 def watch(pid: int, seconds: float, others: tuple[int, ...] = ()) -> dict:
-    """Wait until the child `pid` (leader of its own session) ends, and end what is left of it.
+    """Wait until the child `pid` ends, at most `seconds` or until one of the descriptors `others` is readable; kill it.
 
-    Waits at most `seconds`, or until one of the descriptors `others` becomes readable. Returns {end: "exited",
-    "killed" (by a signal), "timeout" or "abandoned" (by the owner of a descriptor), code: exit code or name of the
-    signal, left: the command lines of processes that outlived the job and were ended}.
+    Returns {end: "exited", "killed" (by a signal), "timeout" or "abandoned" (by the owner of a descriptor), code: exit
+    code or name of the signal, left: the command lines of processes that outlived the job and were killed}.
     """
     process, ready = os.pidfd_open(pid), []
     try:
         ready, _, _ = select.select([process, *others], [], [], seconds)
-    finally:  # Whoever interrupts the wait, the job does not go on unwatched.
+    finally:  # Whatever interrupts the wait, the job does not go on unwatched.
         ended = process in ready
         os.close(process)
         if not ended:
@@ -89,15 +75,11 @@ def _end_descendants() -> list[str]:
     left = []
     while children := psutil.Process().children(recursive=True):
         for child in children:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 if child.status() != psutil.STATUS_ZOMBIE:
                     left.append(" ".join(child.cmdline())[:200])
                 child.kill()
-            except psutil.NoSuchProcess:
-                continue
         for child in children:
-            try:
+            with suppress(ChildProcessError):  # A grandchild; this process adopts it by the next round.
                 os.waitpid(child.pid, 0)
-            except ChildProcessError:  # A grandchild; it is adopted by the next round.
-                continue
     return left
