@@ -30,6 +30,8 @@ def draw_speedups(document: dict):
     modes = [mode for mode in data.modes if any(row["mode"] == mode for row in rows)]
     heights = [max(len(lines) for *_, lines in panels[start : start + 2]) for start in range(0, len(panels), 2)]
     height = style.forest_height(len(heights), sum(heights), len(modes))
+    if height is None:
+        return None
     figure, axes = parts.make_grid(style.WIDE, height, len(heights), 2, sharex=True, height_ratios=heights)
     for place, axis in enumerate(axes.flat):
         if place < len(panels) and panels[place][2]:

@@ -120,7 +120,11 @@ def look(mode: str, own=()) -> dict:
     return LIBRARIES.get(mode) or pick_look([*SHARED, *own].index(mode))
 
 
-def forest_height(pairs: int, lines: int, modes: int) -> float:
-    """Return the inches of a forest plot: a larger study is drawn denser, never taller than a page."""
+def forest_height(pairs: int, lines: int, modes: int) -> float | None:
+    """Return the inches of a forest plot, None where a page has no room for half of them.
+
+    A larger study is drawn denser, never taller than a page.
+    """
     room = lines * modes
-    return min(TALLEST, room * min(0.08, max(0.045, 4.5 / room)) + 0.05 * lines + 0.24 * pairs + 0.9)
+    height = room * min(0.08, max(0.045, 4.5 / room)) + 0.05 * lines + 0.24 * pairs + 0.9
+    return min(TALLEST, height) if height < 2 * TALLEST else None
