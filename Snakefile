@@ -22,7 +22,7 @@ from kernelbench.figures import FIGURES, shown
 from kernelbench.harness.environment import user
 from kernelbench.running.gpu_lanes import Lanes, environment
 from kernelbench.study.imports import sources
-from kernelbench.study.study import AGAIN, Study, read_recorded
+from kernelbench.study.study import Study, read_recorded
 from kernelbench.study.yaml_files import refuse_duplicates, typed
 
 preflight.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])

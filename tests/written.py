@@ -35,9 +35,9 @@ def of(*documents: dict) -> Studies:
     return found
 
 
-def a_supplement(studies: Studies, again: dict | None = None, shown: dict | None = None) -> str:
+def a_supplement(studies: Studies, shown: dict | None = None) -> str:
     judged = [{**claim, "section": SECTIONS[claim["id"]]} for claim in rules.judged(CLAIMS, studies)]
-    return supplement(studies, judged, EARLIER, COVERAGE, again or {}, shown or {})
+    return supplement(studies, judged, EARLIER, COVERAGE, shown or {})
 
 
 def a_report(document: dict, studies: Studies, defects: tuple = ()) -> str:

@@ -117,15 +117,3 @@ def coverage(found: dict) -> str:
         f"Share of 95 % intervals that hold the true speedup, of {numbers.number(found['draws'])} simulated studies"
     )
     return sheet(["simulated", *(f"{n} repeats" for n in repeats)], rows, "l" + "r" * len(repeats), caption)
-
-
-def again(by_study: dict[str, dict]) -> str:
-    """Return what measuring a part of each of these studies again confirms and contradicts."""
-    header = ["study", "cells", "metric", "speedups", "confirmed", "contradicted", "open"]
-    rows = [
-        [f"`{label}`", f"{found['cells']} of {found['of']}", metric,
-         *(str(row[name]) for name in ("figures", "confirmed", "contradicted", "open"))]
-        for label, found in by_study.items()
-        for metric, row in found["metrics"].items()
-    ]  # fmt: skip
-    return sheet(header, rows, "lrlrrrr", "Parts of studies that were measured again")
