@@ -36,14 +36,14 @@ def of(*documents: dict) -> Studies:
 
 
 def a_supplement(studies: Studies, shown: dict | None = None) -> str:
-    judged = [{**claim, "section": SECTIONS[claim["id"]]} for claim in rules.judged(CLAIMS, studies)]
+    judged = [{**claim, "section": SECTIONS[claim["id"]]} for claim in rules.judge(CLAIMS, studies)]
     return supplement(studies, judged, EARLIER, COVERAGE, shown or {})
 
 
 def a_report(document: dict, studies: Studies, defects: tuple = ()) -> str:
-    own = rules.local(document)
+    own = rules.file_by_topic(document)
     host_law.apply(own, studies.laws or None)
-    judged = [rules.judged(CLAIMS, one) for one in (studies, own)]
+    judged = [rules.judge(CLAIMS, one) for one in (studies, own)]
     return report(document, studies, *judged, list(defects), {"here": {}, "recorded": {}})
 
 

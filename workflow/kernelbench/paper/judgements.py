@@ -59,7 +59,7 @@ def earlier(studies: Studies, work: dict) -> Iterator[str]:
     tested, rest = [], []
     for claim in work["claims"]:
         said = [claim["says"], escape(claim.get("figure", ""))]
-        found = list(published.judged(claim, studies.documents))
+        found = list(published.judge(claim, studies.documents))
         if not found:
             rest.append([*said, claim.get("answer", "not measured")])
         for label, outcome, rows in found:
