@@ -45,15 +45,20 @@ def compare(recorded: Measurements, again: Measurements) -> pd.DataFrame:
     found = [_summarize(row.old, row.new) for row in figures.itertuples()]
     figures[NUMBERS] = pd.DataFrame(found, columns=NUMBERS, index=figures.index)
     figures["delta"] = figures.metric.map(recorded.delta)
-    return _judge_figures(figures)[COLUMNS]
+    low, high, most = figures.ci_low, figures.ci_high, 1 + figures.delta
+    within, outside = (low >= 1 / most) & (high <= most), (low > most) | (high < 1 / most)
+    figures["outcome"] = np.select([within, outside], [CONFIRMED, CONTRADICTED], OPEN)
+    figures["covers_zero"] = (low <= 1 + ROUNDING) & (high >= 1 - ROUNDING)
+    return figures[COLUMNS]
 
 
 def _pair(data: Measurements, baselines: list[str]) -> pd.Series:
     """Return the log speedups by repeat, in lists, of each arm over each baseline by metric, where both are ok."""
     logs = pd.concat([data.logs, data.find_logs_less_floor()])
     logs = logs[~np.isneginf(logs).any(axis=1)]  # A time of 0 has no speedup.
-    values = logs.stack().dropna().rename("log").reset_index()
-    values = values[[data.status[arm][0] == "ok" for arm in values[ARM].itertuples(index=False, name=None)]]
+    status = pd.Series({arm: status for arm, (status, _) in data.status.items()}, name="status")
+    values = logs.stack().dropna().rename("log").reset_index().join(status, on=ARM)
+    values = values[values.status == "ok"]
     others = values[values["mode"].isin(baselines)].rename(columns={"mode": "baseline", "log": "other"})
     pairs = values.merge(others, on=[*CELL, "metric", "repeat"])
     pairs = pairs[pairs["mode"] != pairs.baseline]
@@ -64,16 +69,6 @@ def _summarize(old: list[float], new: list[float]) -> tuple:
     """Return the NUMBERS of a figure from the log speedups of both studies."""
     speedups = (np.exp(np.mean(logs)) for logs in (old, new))
     return len(old), len(new), *speedups, *intervals.welch(np.array(new), np.array(old))
-
-
-def _judge_figures(figures: pd.DataFrame) -> pd.DataFrame:
-    """Return the figures with what their intervals say: within ±δ (symmetric on logs), outside, or neither."""
-    low, high, most = figures.ci_low, figures.ci_high, 1 + figures.delta
-    within, outside = (low >= 1 / most) & (high <= most), (low > most) | (high < 1 / most)
-    return figures.assign(
-        outcome=np.select([within, outside], [CONFIRMED, CONTRADICTED], OPEN),
-        covers_zero=(low <= 1 + ROUNDING) & (high >= 1 - ROUNDING),
-    )
 
 
 def judge(claims: list[dict], recorded: dict, again: dict) -> list[tuple[str, Outcome, Outcome, str]]:

@@ -56,14 +56,12 @@ def choose(study: dict, jobs: pd.DataFrame, wanted: dict, rule: dict | None = No
     all modes that are not for diagnosis, so that no pair is broken. The seed sets the order, and each one is taken that
     still fits. With a `rule` the part is all that the rule is about, however long it takes.
     """
-    arms = _find_costs(study, jobs)
+    arms, repeats = _find_costs(study, jobs), wanted["repeats"]
+    costs = (repeats * arms.groupby(["op", "size"])["seconds"].sum()).to_dict()
     if rule:
         about = {(key[0], key[2]) for key in select(rule, study)}
-        arms = arms[
-            [not about.isdisjoint({(op, size), (op, ALL)}) for op, size in zip(arms.op, arms["size"], strict=True)]
-        ]
-    repeats, limit = wanted["repeats"], math.inf if rule else 60 * wanted["minutes"]
-    costs = (repeats * arms.groupby(["op", "size"])["seconds"].sum()).to_dict()
+        costs = {(op, size): cost for (op, size), cost in costs.items() if about & {(op, size), (op, ALL)}}
+    limit = math.inf if rule else 60 * wanted["minutes"]
     start = repeats * _find_start(jobs)
     chosen, seconds = set(), start
     for drawn in sorted(costs, key=lambda drawn: _rank(wanted["seed"], *drawn)):
@@ -72,8 +70,9 @@ def choose(study: dict, jobs: pd.DataFrame, wanted: dict, rule: dict | None = No
             seconds += costs[drawn]
     if not chosen:
         _refuse(costs, start, wanted)
-    drawn = arms[pd.MultiIndex.from_frame(arms[["op", "size"]]).isin(chosen)]
-    cells, of = (len(each.drop_duplicates(CELL)) for each in (drawn, arms))
+    keys = pd.MultiIndex.from_frame(arms[["op", "size"]])
+    drawn, allowed = arms[keys.isin(chosen)], arms[keys.isin(list(costs))]
+    cells, of = (len(each.drop_duplicates(CELL)) for each in (drawn, allowed))
     return Part(_cut(study, drawn, repeats), cells, of, repeats * len(drawn), seconds)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from kernelbench.notes import NeedsDevice
 from kernelbench.numbers import clock, duration
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.running import freshness
-from kernelbench.study import machine
+from kernelbench.study.cells import Job
 from kernelbench.study.study import Study
 
 # How many records of this machine we read: enough for a mean of each op and mode, and done in a second.
@@ -71,7 +72,7 @@ def _machine(study: dict) -> str:
 
 
 def _is_cpu(study: dict) -> bool:
-    return machine.resolve(study["machine"], here=True)[1] == "cpu"
+    return study["machine"].startswith("cpu")
 
 
 def _average_table(path: Path) -> Source:
@@ -84,11 +85,17 @@ def _average_table(path: Path) -> Source:
     return average(path.parent.name, jobs[~elsewhere].rename(columns={"seconds.wall": "seconds"}))
 
 
-def estimate(study: Study, op: str, mode: str, sources: list[Source]) -> tuple[float, str, str]:
-    """Return the expected seconds of a job, NaN if unknown, what they are based on, and the name of their source.
+def estimate_jobs(study: Study, jobs: list[Job], sources: list[Source]) -> pd.DataFrame:
+    """Return for each job its op, mode and repeat, its expected seconds, what these are based on, and their source."""
+    rows = [(job.cell.op, job.mode, job.repeat, *_estimate(study, job.cell.op, job.mode, sources)) for job in jobs]
+    return pd.DataFrame(rows, columns=["op", "mode", "repeat", "seconds", "basis", "source"])
 
-    The first source that knows the mode tells, by the job's op if it knows that too. If no source knows the mode, we
-    expect as much as of the slowest mode that one knows.
+
+def _estimate(study: Study, op: str, mode: str, sources: list[Source]) -> tuple[float, str, str]:
+    """Return the expected seconds of a job, NaN if unknown, what these are based on, and the name of their source.
+
+    The first source that knows the mode decides, by its mean for the op if it has one. If no source knows the mode, we
+    take the slowest mode of the first source that knows any.
     """
     if study.device not in study.modes[mode].get("devices", [study.device]):
         return 0.0, f"unsupported on {study.device}", ""
@@ -105,24 +112,19 @@ def estimate(study: Study, op: str, mode: str, sources: list[Source]) -> tuple[f
 def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
     """Return what to print about a study with results below `root`, if `gpus` measure at once."""
     there = {job: path for job in study.jobs if (path := root / job.path).exists()}
-    current = {job: path for job, path in there.items() if freshness.is_current(study, job, path)}
-    measured, outdated = _thin([*current.values()]), _thin([there[job] for job in there if job not in current])
+    done = {job for job, path in there.items() if freshness.is_current(study, job, path)}
+    measured, outdated = (_thin([there[job] for job in there if (job in done) == current]) for current in (True, False))
     recorded = average_recorded(recordings, study)
     sources = [average_records(measured), average_records(outdated, "this machine, before a change"), *recorded]
-    jobs = pd.DataFrame([(job.cell.op, job.mode, job.repeat, job in current) for job in study.jobs],
-                        columns=["op", "mode", "repeat", "done"])  # fmt: skip
-    left = jobs[~jobs.done]
-    known = {key: estimate(study, *key, sources) for key in left.groupby(["op", "mode"]).groups}
-    found = [known[key] for key in zip(left.op, left["mode"], strict=True)]
-    left = left.assign(**pd.DataFrame(found, columns=["seconds", "basis", "source"], index=left.index))
+    left = estimate_jobs(study, [job for job in study.jobs if job not in done], sources)
     lines = [
         f"{study.machine}: {len(study.cells()):,} cells, {len(study.modes)} modes, {study.repeats:,} repeats: "
-        f"{len(jobs):,} jobs, {len(current):,} done, {len(left):,} left"
+        f"{len(study.jobs):,} jobs, {len(done):,} done, {len(left):,} left"
     ]
     if outdated:
-        count = len(there) - len(current)
+        count = len(there) - len(done)
         lines.append(f"{count:,} of those left are measured again: settings or sources have changed.")
-    lines.append(_format_modes(study, jobs, left))
+    lines.append(_format_modes(study, Counter(job.mode for job in done), left))
     used = [source.name for source in recorded if (left.source == source.name).any()]
     if set(used) - {study.machine}:
         lines.append(f"Times measured on {', '.join(used)}; yours may differ.")
@@ -135,18 +137,18 @@ def _thin(paths: list[Path]) -> list[Path]:
     return paths[:: max(1, math.ceil(len(paths) / READ))]
 
 
-def _format_modes(study: Study, jobs: pd.DataFrame, left: pd.DataFrame) -> Table:
+def _format_modes(study: Study, done: Counter, left: pd.DataFrame) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("mode", no_wrap=True)
     for name in ("done", "left", "a job", "all left"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("measured on")
     for mode in study.modes:
-        own, done = left[left["mode"] == mode], jobs.done[jobs["mode"] == mode].sum()
+        own = left[left["mode"] == mode]
         seconds = own.seconds.sum(skipna=False)
         known = len(own) and not math.isnan(seconds)
         times = (f"{seconds / len(own):.1f} s", duration(seconds)) if known else ("", "")
-        table.add_row(mode, f"{done:,}", f"{len(own):,}", *times, own.basis.iloc[0] if len(own) else "")
+        table.add_row(mode, f"{done[mode]:,}", f"{len(own):,}", *times, own.basis.iloc[0] if len(own) else "")
     return table
 
 
