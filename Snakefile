@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress
 from kernelbench.study.imports import sources
-from kernelbench.study.study import AGAIN, Study
+from kernelbench.study.study import Study
 from kernelbench.study.yaml_files import refuse_duplicates, typed
 
 preflight.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])

@@ -49,7 +49,7 @@ def known(studies) -> dict:
 
 
 def rendered(known: dict, studies: Studies, text: str = TEXT, claimed=CLAIMS) -> tuple[str, list[article.Mark]]:
-    return article.render(text, "paper.md", known, rules.judged(claimed, studies))
+    return article.render(text, "paper.md", known, rules.judge(claimed, studies))
 
 
 # What the text itself may say
@@ -104,7 +104,7 @@ def turned(claim: dict, studies: Studies) -> Studies:
         if topic(document["study"]) not in rules.topics(rule):
             changed.append(document)
             continue
-        wanted = set(rules.selected(rule, document["study"]))
+        wanted = set(rules.select(rule, document["study"]))
         rows = [
             turned_row(row, rule[word], table, word) if tuple(str(row[key]) for key in keys) in wanted else row
             for row in document[table]
@@ -136,7 +136,7 @@ def turned_row(row: dict, condition, table: str, word: str) -> dict:
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["id"])
 def test_a_claim_whose_data_are_turned_round_fails_by_its_id(claim, known, studies):
     other = turned(claim, studies)
-    by_id = {found["id"]: found for found in rules.judged(CLAIMS, other)}
+    by_id = {found["id"]: found for found in rules.judge(CLAIMS, other)}
     assert by_id[claim["id"]]["outcome"] == rules.FAILS
     _, marks = rendered(known, other)
     line = next(n for n, line in enumerate(TEXT.splitlines(), 1) if f'claim("{claim["id"]}")' in line)
@@ -144,7 +144,7 @@ def test_a_claim_whose_data_are_turned_round_fails_by_its_id(claim, known, studi
     assert mark.what in article.head(marks, [])
     if len(rules.topics(claim["rule"])) == 1:
         own = next(d for d in other.documents if topic(d["study"]) == rules.topics(claim["rule"])[0])
-        (here,) = rules.judged([claim], rules.local(own))
+        (here,) = rules.judge([claim], rules.file_by_topic(own))
         assert here["outcome"] == rules.FAILS or topic(own["study"]).startswith("cpu-"), "and so says a report"
 
 

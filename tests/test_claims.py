@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kernelbench.analysis.studies import Studies
-from kernelbench.claims.rules import evaluate, judged, load
+from kernelbench.claims.rules import evaluate, judge, load
 from kernelbench.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -114,12 +114,12 @@ def test_a_claim_about_two_studies_needs_both():
     rule = {**RULE, "study": ["ops", "more"], "every": "slower"}
     claim = {"number": 1, "id": "both", "sentence": "Both.", "rule": rule}
     slower = [{"study": study, "speedups": rows(*["slower"] * 3)} for study in (STUDY, other)]
-    (found,) = judged([claim], Studies(slower))
+    (found,) = judge([claim], Studies(slower))
     assert (found["outcome"], found["rows"], found["of"], found["study"]) == ("holds", 6, 6, "ops, more")
-    (found,) = judged([claim], Studies(slower[:1]))
+    (found,) = judge([claim], Studies(slower[:1]))
     assert (found["outcome"], found["found"]) == ("cannot be told", "not measured: more")
     slower[1]["speedups"] = rows("slower", "faster", "slower")
-    (found,) = judged([claim], Studies(slower))
+    (found,) = judge([claim], Studies(slower))
     assert (found["outcome"], found["deciding"]) == (
         "does not hold",
         ["more/softmax/float16/1024/compile/eager/device"],

@@ -14,7 +14,7 @@ from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.summary import summarize
 from kernelbench.claims import published, rules
 from kernelbench.harness.measure import measure
-from kernelbench.planning.estimate import recorded
+from kernelbench.planning.estimate import average_recorded
 from kernelbench.records import job_table
 from kernelbench.records.quality_gate import Gate
 from kernelbench.running import job_process, retries
@@ -133,15 +133,15 @@ def decided(name: str) -> dict:
     works = published.load(ROOT / "paper" / "published.yaml")["works"]
     own = rules.load(ROOT / "paper" / "claims.yaml")
     study = Study({**document["study"], "recorded": []}, here=False)
-    earlier = [list(published.judged(claim, [document])) for work in works for claim in work["claims"]]
+    earlier = [list(published.judge(claim, [document])) for work in works for claim in work["claims"]]
     return {
         "summary": summary.drop(columns="notes").to_csv(),
         "speedups": speedups.drop(columns="notes").to_csv(),
         "document": unworded(document),
         "published": [(label, outcome.outcome) for found in earlier for label, outcome, _ in found],
-        "claims": [claim["outcome"] for claim in rules.judged(own, Studies([document]))],
+        "claims": [claim["outcome"] for claim in rules.judge(own, Studies([document]))],
         "gate": [(defect.what, defect.jobs) for defect in Gate(RECORDED / name).find_defects()],
-        "plan": [(source.name, source.by_op) for source in recorded(RECORDED, study)],
+        "plan": [(source.name, source.by_op) for source in average_recorded(RECORDED, study)],
     }
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
 from kernelbench.planning import estimate as module
-from kernelbench.planning.estimate import plan, recorded
+from kernelbench.planning.estimate import average_recorded, format_plan
 from kernelbench.running import freshness
 from kernelbench.study.study import Study
 
@@ -61,7 +61,7 @@ def measured(root, study, mode, **seconds):
 def said(study, root, recordings, gpus=1) -> list[str]:
     console = Console(width=100)
     with console.capture() as capture:
-        for line in plan(study, root, recordings, gpus):
+        for line in format_plan(study, root, recordings, gpus):
             console.print(line)
     return [" ".join(line.split()) for line in capture.get().splitlines()]
 
@@ -139,7 +139,7 @@ def test_what_was_not_asked_for_on_another_device_says_nothing_of_this_one(study
         ("softmax", "eager", 2.0),
         ("softmax", "compile", 0.2, json.dumps(NeedsDevice("", ["cuda"], "cpu").to_json())),
     ]
-    assert recorded(record(tmp_path, "cpu-other", rows), study)[0].by_mode == {"eager": 2.0}
+    assert average_recorded(record(tmp_path, "cpu-other", rows), study)[0].by_mode == {"eager": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_what_was_not_asked_for_on_another_device_says_nothing_of_this_one(study
 def test_the_nearest_recorded_study_comes_first(tmp_path, label, order):
     for name in order:
         record(tmp_path, name, [("softmax", "eager", 1.0)])
-    known = recorded(tmp_path, Study({**TINY, **named(label), "machine": label}))
+    known = average_recorded(tmp_path, Study({**TINY, **named(label), "machine": label}))
     assert [source.name for source in known] == order
 
 
@@ -184,7 +184,8 @@ def test_nothing_known_and_nothing_left_are_said(study, tmp_path):
 def test_a_bounded_number_of_records_is_read(study, tmp_path, recordings, monkeypatch):
     measured(tmp_path, study, "eager", wall=1.0)
     read = []
-    monkeypatch.setattr(module, "own", lambda paths, name="": read.append(len(paths)) or module.source(name, []))
+    average = module.average_records
+    monkeypatch.setattr(module, "average_records", lambda paths, name="": read.append(len(paths)) or average([], name))
     monkeypatch.setattr(module, "READ", 2)
     assert said(study, tmp_path, recordings)[0].endswith("4 done, 8 left")
     assert read == [2, 0]

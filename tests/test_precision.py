@@ -16,7 +16,7 @@ from rich.console import Console
 from kernelbench.analysis.intervals import interval
 from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
-from kernelbench.planning.precision import HALF_WIDTH, MOST_REPEATS, repeats_needed, report, table
+from kernelbench.planning.precision import HALF_WIDTH, MOST_REPEATS, count_needed, report, tabulate
 from kernelbench.study.study import Study
 
 ROOT = Path(__file__).parents[1]
@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize(("spread", "n"), [(0.0, 2), (0.0005, 2), (0.01, 7), (0.02, 18), (1.0, math.inf)])
 def test_repeats_needed_by_hand(spread, n):
     # At 0.01: t(6) · 0.01 / √7 = 0.0092 is below log 1.01 = 0.00995, t(5) · 0.01 / √6 = 0.0105 is not.
-    assert repeats_needed(spread) == n
+    assert count_needed(spread) == n
 
 
 def test_as_many_repeats_as_said_give_the_interval_that_was_asked_for():
     rng = np.random.default_rng(0)
-    n = repeats_needed(0.01)
+    n = count_needed(0.01)
     pairs = rng.normal(0, 1, (2000, n))
     pairs *= 0.01 / pairs.std(axis=1, ddof=1)[:, None]
     found = [interval(logs) for logs in pairs]
@@ -64,7 +64,7 @@ def measured(monkeypatch, directory, between: float, within: float, repeats: int
     [(0.05, 0.01, "repeats", (0, 0.2)), (0.0, 0.3, "samples", (0.5, 1)), (0.0001, 0.001, "enough", (0, 1))],
 )
 def test_samples_help_only_where_they_are_what_varies(monkeypatch, tmp_path, between, within, spend, share):
-    found = table(*measured(monkeypatch, tmp_path, between, within))
+    found = tabulate(*measured(monkeypatch, tmp_path, between, within))
     of_device = found[(found.metric == "device") & (found.baseline == "eager")]
     assert (of_device.spend == spend).mean() > 0.6
     assert share[0] <= of_device.from_samples.median() <= share[1]
@@ -82,7 +82,7 @@ def test_the_spread_is_that_of_samples_and_repeats(monkeypatch, tmp_path):
 
 def test_more_repeats_than_are_looked_at_are_told_as_more_and_so_is_their_time(monkeypatch, tmp_path):
     document, jobs = measured(monkeypatch, tmp_path, 1.0, 0.001)
-    of_all = table(document, jobs)
+    of_all = tabulate(document, jobs)
     found = of_all[(of_all.metric == "device") & (of_all.baseline == "eager") & (of_all["mode"] == "compile")]
     assert (found.repeats > MOST_REPEATS).all() and (found.minutes == MOST_REPEATS * 2 * 1.0 / 60).all()
     console = Console(width=80)
@@ -112,7 +112,7 @@ def test_where_no_speedup_has_two_repeats_one_line_says_so(monkeypatch, tmp_path
     study = Study({**small_study(monkeypatch).config, **changes})
     write_records(study, tmp_path, change)
     with pytest.raises(InputError, match=r"^h200: no speedup has two repeats, .*; allowed: a study that has measured"):
-        table(*summarized(study, tmp_path))
+        tabulate(*summarized(study, tmp_path))
 
 
 SCRIPT = [sys.executable, str(ROOT / "workflow" / "scripts" / "precision.py"), "--data"]

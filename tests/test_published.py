@@ -21,11 +21,12 @@ def document(*rows: tuple, gpu=None, notes=()) -> dict:
         {**cell, "size": str(size), "notes": list(notes), **dict(zip(names, row, strict=True))}
         for size, row in enumerate(rows, 1)
     ]
-    return {"study": {"machine": "x"}, "environment": {"gpu": gpu}, "speedups": speedups}
+    study = {"machine": "x", "dtypes": ["float32"], "ops": {"a": {"sizes": [*range(1, 1 + len(rows))]}}}
+    return {"study": study, "environment": {"gpu": gpu}, "speedups": speedups}
 
 
 def outcome(rule: dict, *documents: dict, **claim) -> list[tuple]:
-    found = published.judged({"rule": RULE | rule, **claim}, documents)
+    found = published.judge({"rule": RULE | rule, **claim}, documents)
     return [(label, told.outcome, told.met, told.of) for label, told, _ in found]
 
 

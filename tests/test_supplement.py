@@ -27,13 +27,12 @@ from kernelbench.paper import judgements, markdown, provenance
 from kernelbench.paper.results import TIMED
 from kernelbench.paper.typeset import typeset
 
-AGAIN = {"cells": 2, "of": 9, "metrics": {"device": {"figures": 4, "confirmed": 3, "contradicted": 1, "open": 0}}}
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="90pt" height="90pt"><rect width="9" height="9"/></svg>'
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return a_supplement(few(), {"h200-timers": AGAIN})
+    return a_supplement(few())
 
 
 def section(text: str, label: str) -> str:
@@ -115,11 +114,6 @@ def test_every_published_claim_has_our_verdicts_or_an_answer(text):
     assert {"`h100-architectures`", "`cpu-amd-epyc-elementwise`"} <= {row[2] for row in rows} and all(
         r[4] for r in rows
     )
-
-
-def test_what_was_measured_again_names_its_study(text):
-    assert "| `h200-timers` | 2 of 9 | device | 4 | 3 | 1 | 0 |" in text
-    assert "measured again" not in a_supplement(few()).split("# Timers")[0].split("{#checks}")[1]
 
 
 def test_all_is_headings_tables_and_captions_that_fit(text):

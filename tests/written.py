@@ -34,15 +34,15 @@ def of(*documents: dict) -> Studies:
     return found
 
 
-def a_supplement(studies: Studies, again: dict | None = None, shown: dict | None = None) -> str:
-    judged = [{**claim, "section": SECTIONS[claim["id"]]} for claim in rules.judged(CLAIMS, studies)]
-    return supplement(studies, judged, EARLIER, COVERAGE, again or {}, shown or {})
+def a_supplement(studies: Studies, shown: dict | None = None) -> str:
+    judged = [{**claim, "section": SECTIONS[claim["id"]]} for claim in rules.judge(CLAIMS, studies)]
+    return supplement(studies, judged, EARLIER, COVERAGE, shown or {})
 
 
 def a_report(document: dict, studies: Studies, defects: tuple = ()) -> str:
-    own = rules.local(document)
+    own = rules.file_by_topic(document)
     host_law.apply(own, studies.laws or None)
-    judged = [rules.judged(CLAIMS, one) for one in (studies, own)]
+    judged = [rules.judge(CLAIMS, one) for one in (studies, own)]
     return report(document, studies, *judged, list(defects), {"here": {}, "recorded": {}})
 
 

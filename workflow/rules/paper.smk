@@ -129,7 +129,6 @@ rule write_supplement:
         outcomes="paper/build/claims.json",
         published="paper/published.yaml",
         coverage="paper/build/coverage.json",
-        again=[f"results/rebuilt/{name}/again.json" for name in study.recorded if f"{name}-{AGAIN}" in study.recorded],
         code=sources("write_supplement"),
     output:
         "paper/build/supplement.md",
@@ -142,7 +141,7 @@ rule write_supplement:
     shell:
         "python workflow/scripts/write_supplement.py --documents {input.documents:q} --figures {input.figures:q}"
         " --claims {input.outcomes:q} --published {input.published:q} --coverage {input.coverage:q}"
-        " --again {input.again:q} --output {output:q} > {log:q} 2>&1"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 use rule typeset_article as typeset_supplement with:

@@ -2,8 +2,7 @@
 #
 # needs  the records of this machine, or the samples of a recorded study
 # makes  study.yaml, samples.parquet, jobs.parquet, environment.json; from these summary.csv, speedups.csv,
-#        summary.json, below results/<machine> and, for a recorded study, results/rebuilt/<study>; again.json where a
-#        part of a recorded study was measured again
+#        summary.json, below results/<machine> and, for a recorded study, results/rebuilt/<study>
 
 
 # Seconds each: on a cluster the login node runs them, and none waits for an allocation.
@@ -12,7 +11,6 @@ localrules:
     collect,
     summarize,
     summarize_recorded,
-    compare_recorded,
 
 
 # Write the study as it is run: the config with everything resolved that depends on the machine.
@@ -96,31 +94,3 @@ use rule summarize as summarize_recorded with:
         "results/rebuilt/{recorded}/logs/summarize.log",
     # The largest first: what follows waits for all of them.
     priority: lambda wildcards: os.path.getsize(f"results/recorded/{wildcards.recorded}/samples.parquet")
-
-
-# What was measured again of a recorded study, beside it. Both are sources; their summaries are rebuilt.
-rule compare_recorded:
-    input:
-        documents=[
-            "results/rebuilt/{recorded}/summary.json",
-            f"results/rebuilt/{{recorded}}-{AGAIN}/summary.json",
-        ],
-        samples=[
-            "results/recorded/{recorded}/samples.parquet",
-            f"results/recorded/{{recorded}}-{AGAIN}/samples.parquet",
-        ],
-        claims="paper/claims.yaml",
-        code=sources("compare"),
-    output:
-        "results/rebuilt/{recorded}/again.json",
-    log:
-        "results/rebuilt/{recorded}/logs/compare.log",
-    conda:
-        "../../envs/environment.yaml"
-    resources:
-        **lanes.beside(),
-    params:
-        data=lambda wildcards, input: [Path(path).parent for path in input.samples],
-    shell:
-        "python workflow/scripts/compare.py --data {params.data:q} --documents {input.documents:q}"
-        " --claims {input.claims:q} --output {output:q} > {log:q} 2>&1"

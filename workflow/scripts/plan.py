@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from kernelbench.errors import run
-from kernelbench.planning.estimate import plan
+from kernelbench.planning.estimate import format_plan
 from kernelbench.study.config import RECORDED
 from kernelbench.study.study import Study
 
@@ -19,7 +19,7 @@ def main() -> None:
     arguments = parser.parse_args()
     study = Study(arguments.study)
     console = Console(highlight=False, markup=False)
-    for piece in plan(study, Path(study.results), RECORDED, arguments.gpus):
+    for piece in format_plan(study, Path(study.results), RECORDED, arguments.gpus):
         console.print(piece, soft_wrap=True)
 
 

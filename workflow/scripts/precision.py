@@ -8,7 +8,7 @@ from rich.console import Console
 
 from kernelbench.analysis.summary import summarize
 from kernelbench.errors import InputError, run
-from kernelbench.planning.precision import report, table
+from kernelbench.planning.precision import report, tabulate
 from kernelbench.records.job_table import read as read_jobs
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     written = there[0] / "summary.json"
     # A recorded study has none. Where one is measured, its study.yaml may already be that of the next run.
     document = json.loads(written.read_text(encoding="utf-8")) if written.is_file() else summarize(there[0])[2]
-    found = table(document, read_jobs(there[0] / "jobs.parquet"))
+    found = tabulate(document, read_jobs(there[0] / "jobs.parquet"))
     console = Console(highlight=False, markup=False)
     for piece in report(document["study"], found):
         console.print(piece, soft_wrap=True)

@@ -10,17 +10,8 @@ from rich.console import Console
 from kernelbench.analysis.measurements import Measurements
 from kernelbench.analysis.summary import summarize, write_csv
 from kernelbench.claims import rules
-from kernelbench.claims.remeasure import (
-    choose,
-    compare,
-    judge,
-    named,
-    preview,
-    report,
-    require_same,
-    require_told,
-    study_of,
-)
+from kernelbench.claims.comparison import compare, judge, report
+from kernelbench.claims.remeasure import choose, find_claim, find_study, preview, require_rows, require_same
 from kernelbench.errors import InputError, run
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.running import job_process, nested_run
@@ -40,14 +31,14 @@ def main() -> None:
         raise InputError("config: verify is missing; leave out --configfile, or copy the key from config.yaml")
     known, rule, name = rules.load(arguments.claims), None, wanted["study"]
     if "claim" in wanted:
-        known = [named(known, wanted["claim"])]
-        rule, name = known[0]["rule"], study_of(known[0], arguments.recorded)
+        known = [find_claim(known, wanted["claim"])]
+        rule, name = known[0]["rule"], find_study(known[0], arguments.recorded)
     recorded = RECORDED / name
     study = yaml.safe_load((recorded / "study.yaml").read_text(encoding="utf-8"))
     label = require_same(study, json.loads((recorded / "environment.json").read_text(encoding="utf-8")))
     document = summarize(recorded)[2]
     if rule:
-        require_told(known[0], name, document)
+        require_rows(known[0], name, document)
     part = choose(study, read_jobs(recorded / "jobs.parquet"), wanted, rule)
     console = Console(highlight=False, markup=False)
     console.print(preview(name, part, wanted, arguments.gpus), soft_wrap=True)
@@ -56,7 +47,7 @@ def main() -> None:
     figures = compare(Measurements(recorded), Measurements(results))
     write_csv(figures, results / "verify.csv")
     again = json.loads((results / "summary.json").read_text(encoding="utf-8"))
-    own = rules.local(document)  # A claim about the default study is one about a CPU's as well.
+    own = rules.file_by_topic(document)  # A claim about the default study is one about a CPU's as well.
     about = [
         claim
         for claim in known

@@ -34,7 +34,7 @@ def main() -> None:
     studies = Studies([json.loads(path.read_text(encoding="utf-8")) for path in arguments.documents])
     host_law.apply(studies)
     given = [document["study"] for document in studies.documents]
-    judged = rules.judged(rules.load(arguments.claims, *given), studies)
+    judged = rules.judge(rules.load(arguments.claims, *given), studies)
     earlier = published.load(arguments.published, *given)
     constants = yaml.safe_load(arguments.constants.read_text(encoding="utf-8"))
     functions = Values(studies, constants, earlier).functions() | {

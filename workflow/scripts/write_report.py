@@ -25,7 +25,7 @@ def main() -> None:
     studies = Studies([read(path) for path in arguments.recorded])
     host_law.apply(studies)
     document = read(arguments.document)
-    own = rules.local(document)
+    own = rules.file_by_topic(document)
     host_law.apply(own, studies.laws or None)
     # Without the recorded studies nobody knows the names of what the claims are about.
     given = [one["study"] for one in (*studies.documents, document)]
@@ -35,7 +35,7 @@ def main() -> None:
         if one is studies.get(topic(document["study"])):
             figures["recorded"] = shown(folder)
     defects = [Defect(**{k: v for k, v in found.items() if k != "study"}) for found in read(arguments.defects)]
-    judged = [rules.judged(known, one) for one in (studies, own)]
+    judged = [rules.judge(known, one) for one in (studies, own)]
     text = report(document, studies, *judged, [str(defect) for defect in defects], figures)
     arguments.output.write_text(text, encoding="utf-8")
 

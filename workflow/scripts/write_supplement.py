@@ -18,11 +18,9 @@ def main() -> None:
     parser.add_argument("--claims", type=Path, required=True, help="claims.json, as write_article.py writes it")
     parser.add_argument("--published", type=Path, required=True, help="published.yaml")
     parser.add_argument("--coverage", type=Path, required=True, help="coverage.json")
-    parser.add_argument("--again", type=Path, nargs="*", default=[], help="again.json of what was measured again")
     parser.add_argument("--output", type=Path, required=True, help="the text to write")
     arguments = parser.parse_args()
     documents = [read(path) for path in arguments.documents]
-    again = {path.parent.name: read(path) for path in arguments.again}
     studies = Studies(documents)
     host_law.apply(studies)
     published = load_published(arguments.published, *(document["study"] for document in documents))
@@ -31,7 +29,7 @@ def main() -> None:
         for document, folder in zip(documents, arguments.figures, strict=True)
     }
     claims = read(arguments.claims)["claims"]
-    text = supplement(studies, claims, published, read(arguments.coverage), again, figures)
+    text = supplement(studies, claims, published, read(arguments.coverage), figures)
     arguments.output.write_text(text, encoding="utf-8")
 
 

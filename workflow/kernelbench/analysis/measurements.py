@@ -49,10 +49,7 @@ class Measurements:
         self.work = self.jobs.dropna(subset=["work.flops"]).groupby(CELL)[WORK].first()
         self.by_arm = self.jobs.groupby(ARM)
         self.status = {arm: _find_status(own) for arm, own in self.by_arm}
-        self._index()
-
-    def _index(self) -> None:
-        """Index what can be estimated of the logs: a lookup in a table of pandas takes half a millisecond."""
+        # A lookup in a table of pandas takes half a millisecond.
         self._values = {
             key: row.dropna()
             for key, row in self.logs.iterrows()
@@ -85,17 +82,12 @@ class Measurements:
         pairs = None if own is None or other is None else (other - own).dropna()
         return None if pairs is None or pairs.empty else pairs
 
-    def take_floor_off(self) -> bool:
-        """Add LESS_FLOOR, device times less the empty pair of events of the same job; say whether the jobs tell it."""
-        if FLOOR not in self.jobs:
-            return False
-        floors = self.jobs.set_index([*ARM, "repeat"])[FLOOR].unstack("repeat")
-        device = self.logs.xs("device", level="metric")
+    def find_logs_less_floor(self) -> pd.DataFrame:
+        """Return the logs of device times less the empty pair of events of the same job, NaN if the job lacks it."""
+        floors = self.jobs.reindex(columns=[*ARM, "repeat", FLOOR]).set_index([*ARM, "repeat"])[FLOOR].unstack("repeat")
+        device = self.logs[self.logs.index.get_level_values("metric") == "device"].droplevel("metric")
         left = np.exp(device) - floors.reindex(index=device.index, columns=device.columns)
-        less = np.log(left.where(left > 0)).assign(metric=LESS_FLOOR).set_index("metric", append=True)
-        self.logs = pd.concat([self.logs, less]).sort_index()
-        self._index()
-        return True
+        return np.log(left.where(left > 0)).assign(metric=LESS_FLOOR).set_index("metric", append=True)
 
 
 def _find_status(jobs: pd.DataFrame) -> tuple[str, Note | None]:

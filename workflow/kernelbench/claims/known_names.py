@@ -1,17 +1,20 @@
-"""Names that a rule on rows may use: what else it names would select nothing, and say so nowhere."""
+"""The names that rules may use: a rule with any other name would select no rows, and nobody would notice."""
 
 from collections.abc import Mapping
 
 import yaml
 
 from kernelbench.analysis.studies import OPS
+from kernelbench.claims.rule_file import values
+from kernelbench.errors import InputError
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study.config import RECORDED
 from kernelbench.study.metrics import ALL, DERIVED, MEASURED
+from kernelbench.study.validation import require_known
 
 
 def known(*studies: Mapping) -> dict[str, list[str]]:
-    """Return by key of a rule the names of it that recorded studies, those of the repository and `studies` have."""
+    """Return the names that each key of a rule may have: those of `studies`, of recorded ones and of the repository."""
     files = [*RECORDED.glob("*/study.yaml"), ROOT / "config.yaml", *(ROOT / "workflow" / "studies").glob("*.yaml")]
     found = [*studies, *(yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(files))]
     found += [preset for study in found for preset in study.get("presets", {}).values()]
@@ -28,3 +31,17 @@ def known(*studies: Mapping) -> dict[str, list[str]]:
         "metric": [*MEASURED, *DERIVED],
     }
     return {key: list(dict.fromkeys(found)) for key, found in names.items()}
+
+
+def check_names(claims: list[dict], file: str, names: Mapping[str, list[str]]) -> None:
+    """Raise InputError if two claims have the same id, or if a rule uses a name that is not among `names`."""
+    ids = [claim["id"] for claim in claims]
+    for claim in claims:
+        what, rule = f"{file}: {claim['id']}", claim.get("rule", {})
+        if ids.count(claim["id"]) > 1:
+            raise InputError(f"{what}: is given twice; allowed: each id once")
+        cells = [cell.split() for cell in rule.get("cells", [])]
+        of_cells = {"op": [op for op, _ in cells], "size": [size for _, size in cells]}
+        for key, allowed in names.items():
+            for name in [*values(rule.get(key, [])), *of_cells.get(key, [])]:
+                require_known(f"{what}: rule.{key}", name, allowed)

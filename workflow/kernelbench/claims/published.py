@@ -1,7 +1,6 @@
-"""What was published before: its figures, and its claims as rules on the rows of our studies.
+"""The figures and claims that others published; each of our studies judges the claims by the rows that it has.
 
-The rules are in the language of the article's claims (claims.py). Each study that has rows of a rule judges it by those
-that it has: what a study did not measure says nothing about what others published.
+What a study did not measure says nothing about what others published.
 """
 
 from collections.abc import Iterator
@@ -10,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kernelbench.claims.known_names import known
-from kernelbench.claims.rules import KEYS, Identity, Outcome, Rule, bounds, column_of, decide, require_names, values
+from kernelbench.claims.known_names import check_names, known
+from kernelbench.claims.rule_file import Identity, Rule
+from kernelbench.claims.rules import Outcome, decide, find_bounds, find_rows
 from kernelbench.study import yaml_files
-from kernelbench.study.metrics import ALL
 from kernelbench.study.validation import ABSENT, Model, check_model, matching, require_any, require_known, validate
 
 Speedup = Annotated[float, Field(gt=0)]
@@ -28,7 +27,7 @@ class Means(Model):
 
 
 class Claim(Model):
-    """What a work says, in our words, with a rule on our rows, or an answer where nothing can be measured."""
+    """A claim of a work in our words, with a rule on our rows, or with an answer if we cannot measure it."""
 
     id: Identity
     says: Annotated[str, matching(".*[^.]", "what it says in our words, without a full stop")]
@@ -39,13 +38,13 @@ class Claim(Model):
 
     @check_model(mode="after")
     def require_reply(self):
-        """Refuse a claim that nothing is said to."""
+        """Refuse a claim that has neither a rule nor an answer."""
         require_any(self, "rule", "answer")
         return self
 
 
 class Work(Model):
-    """A published work, where its figures come from, and its claims."""
+    """A published work, the machine of its figures, and its claims."""
 
     title: str
     machine: str
@@ -53,7 +52,7 @@ class Work(Model):
 
 
 class Published(Model):
-    """published.yaml."""
+    """The content of published.yaml."""
 
     machine: str
     dtype: str
@@ -64,43 +63,26 @@ class Published(Model):
 
 
 def load(path: Path, *studies: dict) -> dict:
-    """Return the YAML file of published figures at `path`; raise InputError for the first thing wrong with it.
+    """Return the content of the YAML file at `path`; raise InputError for the first mistake in it.
 
-    A rule may name what `studies` have, besides the recorded ones and those of the repository.
+    A rule may use the names of `studies`, of the recorded ones and of the repository.
     """
-    published = yaml_files.read(path)
+    published, names = yaml_files.read(path), known(*studies)
     validate(Published, published, path.name)
-    names = known(*studies)
     for key in ("mode", "baseline", "dtype"):
         require_known(f"{path.name}: {key}", published[key], names[key])
-    claims = [claim for work in published["works"] for claim in work["claims"]]
-    require_names(claims, path.name, names)
+    check_names([claim for work in published["works"] for claim in work["claims"]], path.name, names)
     return published
 
 
-def judged(claim: dict, documents: list[dict]) -> Iterator[tuple[str, Outcome, list[dict]]]:
-    """Yield the label of each study that has rows of a claim, what they say, and the rows.
+def judge(claim: dict, documents: list[dict]) -> Iterator[tuple[str, Outcome, list[dict]]]:
+    """Yield the label of each study that has rows of a claim, the outcome on these rows, and the rows.
 
     documents: the content of each study's summary.json.
     """
     for document in documents if "rule" in claim else ():
         device = "cuda" if document["environment"]["gpu"] else "cpu"
-        rows = _rows(claim["rule"], document) if claim.get("device", device) == device else {}
+        found = find_rows(claim["rule"], document) if claim.get("device", device) == device else {}
+        rows = {key: row for key, row in found.items() if row and find_bounds(row, claim["rule"])[0] is not None}
         if rows:
             yield document["study"]["machine"], decide(claim["rule"], rows), list(rows.values())
-
-
-def _rows(rule: dict, document: dict) -> dict[tuple, dict]:
-    """Return by key the rows of a rule that the document has a value for."""
-    table, wanted = rule.get("table", "speedups"), {"baseline": "eager", **rule}
-    keys = KEYS[table]
-    return {
-        tuple(str(row[key]) for key in keys): row
-        for row in document.get(table, [])
-        if all(_is_wanted(wanted, key, str(row[key])) for key in keys)
-        and bounds(row, table, column_of(rule))[0] is not None
-    }
-
-
-def _is_wanted(rule: dict, key: str, value: str) -> bool:
-    return value in values(rule[key]) if key in rule else key != "size" or value != ALL

@@ -111,14 +111,3 @@ def coverage(found: dict) -> str:
     ]
     caption = "Share of 95 % intervals that hold the true speedup, of {draws:,} simulated studies".format(**found)
     return sheet(rows, "l" + "r" * (len(rows[0]) - 1), caption)
-
-
-def again(by_study: dict[str, dict]) -> str:
-    """Return what measuring a part of each of these studies again confirms and contradicts."""
-    rows = [
-        {"study": f"`{label}`", "cells": f"{found['cells']} of {found['of']}", "metric": metric, **row}
-        for label, found in by_study.items()
-        for metric, row in found["metrics"].items()
-    ]
-    columns = {name: name for name in ("study", "cells", "metric", "speedups", "confirmed", "contradicted", "open")}
-    return sheet(rows, "lrlrrrr", "Parts of studies that were measured again", {**columns, "speedups": "figures"})

@@ -56,7 +56,7 @@ def earlier(studies: Studies, work: dict) -> Iterator[str]:
     tested, rest = [], []
     for claim in work["claims"]:
         said = {"said": claim["says"], "figure": escape(claim.get("figure", ""))}
-        found = list(published.judged(claim, studies.documents))
+        found = list(published.judge(claim, studies.documents))
         if not found:
             rest.append({**said, "answer": claim.get("answer", "not measured")})
         for label, outcome, rows in found:

@@ -11,21 +11,18 @@ from kernelbench.paper import checks, judgements, results
 from kernelbench.paper.provenance import what_ran
 
 
-def supplement(
-    studies: Studies, claims: list[dict], published: dict, coverage: dict, again: dict[str, dict], figures: dict
-) -> str:
+def supplement(studies: Studies, claims: list[dict], published: dict, coverage: dict, figures: dict) -> str:
     """Return the supplement's Markdown.
 
     claims: with their outcomes and the sections of the article that make them; published: the content of
-    published.yaml; coverage: that of coverage.json; again: by label of a study the again.json of a part of it that was
-    measured again; figures: by label of a study the paths of its figures, by name.
+    published.yaml; coverage: that of coverage.json; figures: by label of a study the paths of its figures, by name.
     """
     pieces = [head("Does `torch.compile` pay? Supplement", author="KernelBench contributors", contents=True)]
     pieces += _section("Claims of the article", "claims", judgements.claims(claims))
     tables = [table for work in published["works"] for table in judgements.earlier(studies, work)]
     pieces += _section("Earlier work", "earlier", tables)
-    about_all = [*checks.predictions(studies), checks.coverage(coverage), checks.again(again)]
-    pieces += _section("The law, the intervals, and what was measured again", "checks", about_all)
+    about_all = [*checks.predictions(studies), checks.coverage(coverage)]
+    pieces += _section("The law and the intervals", "checks", about_all)
     for document in studies.documents:
         label = document["study"]["machine"]
         title = f"{topic(document['study']).capitalize()}: `{label}`"

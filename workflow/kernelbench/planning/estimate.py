@@ -1,13 +1,12 @@
-"""The plan: how many jobs a study has left, how long they will take, and how much disk. Nothing is measured."""
+"""The plan of a run: how many jobs are left, how long they will take, and how much disk. Nothing is measured."""
 
 import json
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
+import pandas as pd
 import yaml
 from rich.table import Table
 
@@ -16,62 +15,36 @@ from kernelbench.notes import NeedsDevice
 from kernelbench.numbers import clock, duration
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.running import freshness
-from kernelbench.study import machine
 from kernelbench.study.cells import Job
 from kernelbench.study.study import Study
 
-# Records of this machine that are read: enough for a mean of each op and mode, and done in a second.
+# How many records of this machine we read: enough for a mean of each op and mode, and done in a second.
 READ = 1000
-# Bytes that a job's record and log take of the disk, in whole blocks, where there are none to look at.
+# The bytes on disk of a job's record and log, in whole blocks, where there are none to look at.
 TYPICAL = 16 * 1024
 
 
 @dataclass(frozen=True)
 class Source:
-    """Mean seconds of measured jobs by (op, mode) and by mode, and where they were measured."""
+    """Where jobs were measured, and their mean seconds by (op, mode) and by mode."""
 
     name: str
     by_op: dict[tuple[str, str], float]
     by_mode: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The expected seconds of a job, NaN where unknown.
-
-    source: whose mean it is, None without one; like: the mode whose mean it is, where no source knows the job's own;
-    refused_on: the device, where the mode cannot run on it.
-    """
-
-    seconds: float
-    source: Source | None = None
-    like: str = ""
-    refused_on: str = ""
-
-    def __str__(self) -> str:
-        if self.refused_on:
-            return f"unsupported on {self.refused_on}"
-        if not self.source:
-            return "nothing"
-        return f"nothing; as {self.like} on {self.source.name}" if self.like else self.source.name
+def average(name: str, jobs: pd.DataFrame) -> Source:
+    """Return the mean seconds of jobs with the columns op, mode and seconds."""
+    by_op, by_mode = (jobs.groupby(key)["seconds"].mean().to_dict() for key in (["op", "mode"], "mode"))
+    return Source(name, by_op, by_mode)
 
 
-def source(name: str, rows: Iterable[tuple[str, str, float]]) -> Source:
-    """Return the means of the (op, mode, seconds) in `rows`."""
-    by_op, by_mode = defaultdict(list), defaultdict(list)
-    for op, mode, seconds in rows:
-        by_op[op, mode].append(seconds)
-        by_mode[mode].append(seconds)
-    return Source(name, *({key: fmean(values) for key, values in by.items()} for by in (by_op, by_mode)))
+def average_records(paths: list[Path], name: str = "this machine") -> Source:
+    """Return the mean seconds of the jobs that have these records; raise InputError for a file that is none."""
+    return average(name, pd.DataFrame(map(_read_seconds, paths), columns=["op", "mode", "seconds"]))
 
 
-def own(paths: list[Path], name: str = "this machine") -> Source:
-    """Return the seconds of this machine's own records; raise InputError for a file that is none."""
-    return source(name, map(_seconds, paths))
-
-
-def _seconds(path: Path) -> tuple[str, str, float]:
-    """Return op, mode and wall time (s) of the record at `path`; raise InputError for a file that is none."""
+def _read_seconds(path: Path) -> tuple[str, str, float]:
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
         return entry["op"], entry["mode"], entry["seconds"]["wall"]
@@ -79,120 +52,119 @@ def _seconds(path: Path) -> tuple[str, str, float]:
         raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
 
 
-def recorded(directory: Path, study: Study) -> list[Source]:
-    """Return the seconds of each study recorded below `directory`, the nearest to `study` first.
+def average_recorded(directory: Path, study: Study) -> list[Source]:
+    """Return the mean seconds of each study recorded below `directory`, the nearest to `study` first.
 
-    That is the one of its name, then those of its machine, then those of its kind of device, then the others.
+    The study of the same name is nearest, then those of the same machine, then those of the same kind of device.
     """
-    near = []
+    by_distance = []
     for path in sorted(directory.glob("*/jobs.parquet")):
-        known = yaml.safe_load((path.parent / "study.yaml").read_text(encoding="utf-8"))
-        apart = path.parent.name != study.machine, _machine(known) != _machine(study.config)
-        near.append(((*apart, _is_cpu(known) != _is_cpu(study.config)), path))
-    return [_of_table(path) for _, path in sorted(near)]
+        other = yaml.safe_load((path.parent / "study.yaml").read_text(encoding="utf-8"))
+        same = _machine(other) == _machine(study.config), _is_cpu(other) == _is_cpu(study.config)
+        by_distance.append((path.parent.name != study.machine, *(not each for each in same), path))
+    return [_average_table(path) for *_, path in sorted(by_distance)]
 
 
 def _machine(study: dict) -> str:
-    """Return the label of the machine that the mapping `study` is of, without what the study is called."""
+    """Return the label of a study's machine, without the name of the study."""
     label = study["machine"]
     return label.removesuffix(f"-{study.get('study', '')}") if _is_cpu(study) else label.split("-")[0]
 
 
 def _is_cpu(study: dict) -> bool:
-    return machine.resolve(study["machine"], here=True)[1] == "cpu"
+    return study["machine"].startswith("cpu")
 
 
-def _of_table(path: Path) -> Source:
-    """Return the seconds of the recorded jobs at `path`, without those of modes not asked for on that device.
+def _average_table(path: Path) -> Source:
+    """Return the mean seconds of the recorded jobs at `path`, without jobs that were not for that device.
 
-    They took no time, and may be asked for on this one.
+    They took no time there, and may well take some here.
     """
     jobs = read_jobs(path, columns=["op", "mode", "seconds.wall", "reason"])
-    elsewhere = jobs.pop("reason").map(lambda reason: isinstance(reason, NeedsDevice)).astype(bool)
-    return source(path.parent.name, jobs[~elsewhere].itertuples(index=False))
+    elsewhere = jobs.reason.map(lambda reason: isinstance(reason, NeedsDevice)).astype(bool)
+    return average(path.parent.name, jobs[~elsewhere].rename(columns={"seconds.wall": "seconds"}))
 
 
-def estimate(study: Study, job: Job, sources: list[Source]) -> Estimate:
-    """Return how long a job will take.
+def estimate_jobs(study: Study, jobs: list[Job], sources: list[Source]) -> pd.DataFrame:
+    """Return for each job its op, mode and repeat, its expected seconds, what these are based on, and their source."""
+    rows = [(job.cell.op, job.mode, job.repeat, *_estimate(study, job.cell.op, job.mode, sources)) for job in jobs]
+    return pd.DataFrame(rows, columns=["op", "mode", "repeat", "seconds", "basis", "source"])
 
-    From the first source that knows its mode, of its op where that is known; else those of the slowest mode known.
+
+def _estimate(study: Study, op: str, mode: str, sources: list[Source]) -> tuple[float, str, str]:
+    """Return the expected seconds of a job, NaN if unknown, what these are based on, and the name of their source.
+
+    The first source that knows the mode decides, by its mean for the op if it has one. If no source knows the mode, we
+    take the slowest mode of the first source that knows any.
     """
-    if study.device not in study.modes[job.mode].get("devices", [study.device]):
-        return Estimate(0, refused_on=study.device)
-    for known in sources:
-        if job.mode in known.by_mode:
-            return Estimate(known.by_op.get((job.cell.op, job.mode), known.by_mode[job.mode]), known)
-    for known in sources:
-        if known.by_mode:
-            slowest = max(known.by_mode, key=known.by_mode.get)
-            return Estimate(known.by_mode[slowest], known, like=slowest)
-    return Estimate(math.nan)
+    if study.device not in study.modes[mode].get("devices", [study.device]):
+        return 0.0, f"unsupported on {study.device}", ""
+    for source in sources:
+        if mode in source.by_mode:
+            return source.by_op.get((op, mode), source.by_mode[mode]), source.name, source.name
+    for source in sources:
+        if source.by_mode:
+            slowest = max(source.by_mode, key=source.by_mode.get)
+            return source.by_mode[slowest], f"nothing; as {slowest} on {source.name}", source.name
+    return math.nan, "nothing", ""
 
 
-def plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
-    """Return what to print of `study`, its results below `root`, with `gpus` measuring at once: line by line."""
+def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
+    """Return what to print about a study with results below `root`, if `gpus` measure at once."""
     there = {job: path for job in study.jobs if (path := root / job.path).exists()}
     done = {job for job, path in there.items() if freshness.is_current(study, job, path)}
-    again = _some([there[job] for job in there if job not in done])
-    measured = _some([there[job] for job in there if job in done])
-    others = recorded(recordings, study)
-    known = [own(measured), own(again, "this machine, before a change"), *others]
-    left = {job: estimate(study, job, known) for job in study.jobs if job not in done}
+    measured, outdated = (_thin([there[job] for job in there if (job in done) == current]) for current in (True, False))
+    recorded = average_recorded(recordings, study)
+    sources = [average_records(measured), average_records(outdated, "this machine, before a change"), *recorded]
+    left = estimate_jobs(study, [job for job in study.jobs if job not in done], sources)
     lines = [
         f"{study.machine}: {len(study.cells()):,} cells, {len(study.modes)} modes, {study.repeats:,} repeats: "
-        f"{len(study.jobs):,} jobs, {len(done):,} done, {len(left):,} left",
-        _table(study, done, left),
-        _time(left, gpus) if left else "time: nothing is left to measure",
-        _disk(measured or again, root, len(left)),
+        f"{len(study.jobs):,} jobs, {len(done):,} done, {len(left):,} left"
     ]
-    if again:
+    if outdated:
         count = len(there) - len(done)
-        lines.insert(1, f"{count:,} of those left are measured again: settings or sources have changed.")
-    used = [other.name for other in others if any(estimate.source is other for estimate in left.values())]
+        lines.append(f"{count:,} of those left are measured again: settings or sources have changed.")
+    lines.append(_format_modes(study, Counter(job.mode for job in done), left))
+    used = [source.name for source in recorded if (left.source == source.name).any()]
     if set(used) - {study.machine}:
-        lines.insert(-2, f"Times measured on {', '.join(used)}; yours may differ.")
-    return lines
+        lines.append(f"Times measured on {', '.join(used)}; yours may differ.")
+    time = "time: nothing is left to measure" if left.empty else _format_time(left, gpus)
+    return [*lines, time, _format_disk(measured or outdated, root, len(left))]
 
 
-def _some(paths: list[Path]) -> list[Path]:
-    """Return READ of the `paths` at most, from all over."""
+def _thin(paths: list[Path]) -> list[Path]:
+    """Return at most READ of the paths, evenly spread."""
     return paths[:: max(1, math.ceil(len(paths) / READ))]
 
 
-def _table(study: Study, done: Iterable[Job], left: dict[Job, Estimate]) -> Table:
+def _format_modes(study: Study, done: Counter, left: pd.DataFrame) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("mode", no_wrap=True)
     for name in ("done", "left", "a job", "all left"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("measured on")
-    count = Counter(job.mode for job in done)
     for mode in study.modes:
-        own = [estimate for job, estimate in left.items() if job.mode == mode]
-        seconds = [estimate.seconds for estimate in own]
-        known = seconds and not math.isnan(sum(seconds))
-        times = (f"{fmean(seconds):.1f} s", duration(sum(seconds))) if known else ("", "")
-        table.add_row(mode, f"{count[mode]:,}", f"{len(seconds):,}", *times, str(own[0]) if own else "")
+        own = left[left["mode"] == mode]
+        seconds = own.seconds.sum(skipna=False)
+        known = len(own) and not math.isnan(seconds)
+        times = (f"{seconds / len(own):.1f} s", duration(seconds)) if known else ("", "")
+        table.add_row(mode, f"{done[mode]:,}", f"{len(own):,}", *times, own.basis.iloc[0] if len(own) else "")
     return table
 
 
-def _time(left: dict[Job, Estimate], gpus: int) -> str:
-    """Return how long the jobs take together and, each repeat on one of the `gpus`, side by side."""
-    lanes = Counter()
-    for job, estimate in left.items():
-        lanes[job.repeat % gpus] += estimate.seconds
-    total, longest = lanes.total(), max(lanes.values())
-    if math.isnan(total):
+def _format_time(left: pd.DataFrame, gpus: int) -> str:
+    """Return how long the jobs take, one after the other and with each repeat on one of the GPUs."""
+    if left.seconds.isna().any():
         return "time: unknown until jobs of this machine are measured"
+    longest = left.groupby(left.repeat % gpus).seconds.sum().max()
     shared = f", {duration(longest)} on {gpus} GPUs" if gpus > 1 else ""
-    each = Counter()
-    for job, estimate in left.items():
-        each[job.repeat] += estimate.seconds
-    repeat = f"; a repeat takes {duration(max(each.values()))}" if len(each) > 1 else ""
-    return f"time: {duration(total)}{shared}; started now, measured by {clock(longest)}{repeat}"
+    repeats = left.groupby("repeat").seconds.sum()
+    repeat = f"; a repeat takes {duration(repeats.max())}" if len(repeats) > 1 else ""
+    return f"time: {duration(left.seconds.sum())}{shared}; started now, measured by {clock(longest)}{repeat}"
 
 
-def _disk(there: list[Path], root: Path, left: int) -> str:
-    """Return the disk that records and logs take, from the records that are `there`."""
+def _format_disk(there: list[Path], root: Path, left: int) -> str:
+    """Return how much disk the records and logs that are left will take, by those that are there."""
     logs = [(root / "logs" / path.relative_to(root / "records")).with_suffix(".log") for path in there]
     taken = sum(path.stat().st_blocks * 512 for path in [*there, *logs] if path.exists())
     each, where = (taken / len(there), "as measured here") if there else (TYPICAL, "typically")

@@ -1,8 +1,8 @@
-"""Precision: how many repeats a speedup needs for a narrow interval, what they cost, and where to spend the time.
+"""Find how many repeats a speedup needs for a narrow interval, what they cost, and where to spend the time.
 
-Two levels vary, repeats and the samples within them (Kalibera and Jones 2013). A repeat costs the start, the
-compilation and the checks of two jobs; a sample next to nothing. More samples help only as far as the spread between
-repeats is that of their medians.
+Repeats vary, and so do the samples within them (Kalibera and Jones 2013). A repeat costs the start, the compilation and
+the checks of two jobs, a sample next to nothing. More samples only lower the part of the spread between repeats that
+comes from the medians of their samples.
 """
 
 import math
@@ -15,19 +15,19 @@ from rich.table import Table
 from kernelbench.analysis.intervals import t_quantile
 from kernelbench.errors import InputError
 from kernelbench.numbers import duration
-from kernelbench.study.cells import CELL
+from kernelbench.study.cells import ARM
 from kernelbench.study.metrics import ALL
 
-# The half width that is asked for, relative.
+# The relative half width that we ask for.
 HALF_WIDTH = 0.01
 MOST_REPEATS = 1000
-KEY = [*CELL, "mode", "metric"]
+KEY = [*ARM, "metric"]
 
 
-def repeats_needed(spread: float, half_width: float = HALF_WIDTH) -> float:
-    """Return the least n whose interval is no wider than ± `half_width`; spread: standard deviation of pairs, on logs.
+def count_needed(spread: float, half_width: float = HALF_WIDTH) -> float:
+    """Return the least n whose interval is within ± `half_width`, infinity if even MOST_REPEATS are too few.
 
-    Infinity where even MOST_REPEATS are too few.
+    spread: the standard deviation of the log speedups by repeat.
     """
     n = np.arange(2, MOST_REPEATS + 1)
     half = t_quantile(n - 1) * spread / np.sqrt(n)
@@ -35,18 +35,18 @@ def repeats_needed(spread: float, half_width: float = HALF_WIDTH) -> float:
     return int(enough[0]) if len(enough) else math.inf
 
 
-def table(document: dict, jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return for each speedup of the study whose summary.json is `document` what ±1 % costs.
+def tabulate(document: dict, jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return what ±1 % costs for each speedup of a study; raise InputError if none has two repeats.
 
-    jobs: its jobs.parquet. Columns: op, dtype, size, mode, baseline, metric, n, half_width (relative), repeats (for
-    ±1 %; infinity for more than MOST_REPEATS), minutes (of a GPU, both arms; then of MOST_REPEATS), from_samples (the
-    share of the variance that more samples would lower), spend ("repeats", "samples", or "enough"). Raises InputError
-    where no speedup has two repeats.
+    document: the content of summary.json; jobs: those of jobs.parquet. Columns: op, dtype, size, mode, baseline,
+    metric, n, half_width (relative), repeats (for ±1 %; infinity for more than MOST_REPEATS), minutes (of a GPU, both
+    arms; at most of MOST_REPEATS), from_samples (the share of the variance that more samples would lower), spend
+    ("repeats", "samples", or "enough").
     """
-    # Their columns are named, as neither has any where nothing was measured or compared.
-    drawn = pd.DataFrame(document["spread"], columns=[*KEY, "drawn"]).set_index(KEY).drawn
+    # We name the columns because a study that measured or compared nothing has none.
+    drawn = pd.DataFrame(document["spread"], columns=[*KEY, "drawn"])
     speedups = pd.DataFrame(document["speedups"], columns=[*KEY, "baseline", "n", "ci_low", "ci_high"])
-    timed = speedups.metric.isin(drawn.index.get_level_values("metric"))
+    timed = speedups.metric.isin(drawn.metric)
     speedups = speedups[timed & (speedups["size"] != ALL) & (speedups.n > 1)].reset_index(drop=True)
     if speedups.empty:
         raise InputError(
@@ -55,50 +55,40 @@ def table(document: dict, jobs: pd.DataFrame) -> pd.DataFrame:
         )
     half = np.log(speedups.ci_high / speedups.ci_low) / 2
     spread = half * np.sqrt(speedups.n) / t_quantile(speedups.n - 1)
-    repeats = pd.Series([repeats_needed(s) for s in spread], speedups.index)
-    seconds = jobs.groupby([*CELL, "mode"])["seconds.wall"].median()
-    arms = [speedups.assign(mode=speedups[arm]) for arm in ("mode", "baseline")]
-    cost = sum(arm[[*CELL, "mode"]].merge(seconds.reset_index(), "left")["seconds.wall"] for arm in arms)
-    of_samples = sum(arm[KEY].merge(drawn.reset_index(), "left").drawn ** 2 for arm in arms)
-    share = (of_samples / spread**2).clip(0, 1)
-    enough = repeats <= speedups.n
-    return speedups[[*CELL, "mode", "baseline", "metric", "n"]].assign(
+    repeats = spread.map(count_needed)
+    wall = jobs.groupby(ARM)["seconds.wall"].median().reset_index()
+    arms = [speedups.assign(mode=speedups[arm])[KEY] for arm in ("mode", "baseline")]
+    cost = sum(arm.merge(wall, "left")["seconds.wall"] for arm in arms)
+    share = (sum(arm.merge(drawn, "left").drawn ** 2 for arm in arms) / spread**2).clip(0, 1)
+    return speedups[[*ARM, "baseline", "metric", "n"]].assign(
         half_width=np.expm1(half),
         repeats=repeats,
         minutes=repeats.clip(upper=MOST_REPEATS) * cost / 60,
         from_samples=share,
-        spend=np.where(enough, "enough", np.where(share > 0.5, "samples", "repeats")),
+        spend=np.where(repeats <= speedups.n, "enough", np.where(share > 0.5, "samples", "repeats")),
     )
 
 
 def report(study: dict, found: pd.DataFrame) -> list[Table | str]:
-    """Return what to print of `found`, the `table` of a study, over the first baseline, by metric and mode.
+    """Return what to print of the table of a study, over its first baseline, by metric and mode.
 
-    enough: the cells that have as many repeats as they need; then the (upper) median and the most that one needs, what
-    all cells would cost, each with its own number, and what most of those that lack repeats should spend on.
+    enough: how many cells have as many repeats as they need; median, most: of the repeats that cells need; time: what
+    all cells cost, each with its own repeats; spend: what most of the cells that lack repeats should spend on.
     """
     first = found.baseline == study["baselines"][0]
-    more, found = (~first).sum(), found[first]
     overview = Table(box=None, pad_edge=False)
     overview.add_column("metric", no_wrap=True)
-    overview.add_column("mode", overflow="fold")  # A terminal that is too narrow takes a second line, and no numbers.
+    overview.add_column("mode", overflow="fold")  # A narrow terminal gets a second line, and still shows the numbers.
     for name in ("enough", "median", "most", "time", "spend"):
         overview.add_column(name, justify="right", no_wrap=True)
-    for (metric, mode), rows in found.groupby(["metric", "mode"], sort=False):
-        spend = rows.spend[rows.spend != "enough"].mode()
-        overview.add_row(
-            metric, mode, f"{(rows.spend == 'enough').sum()}/{len(rows)}", _count(median_high(rows.repeats)),
-            _count(rows.repeats.max()), _time(rows), spend.iloc[0] if len(spend) else "–",
-        )  # fmt: skip
+    for (metric, mode), rows in found[first].groupby(["metric", "mode"], sort=False):
+        lacking = rows.spend[rows.spend != "enough"]
+        enough = f"{len(rows) - len(lacking)}/{len(rows)}"
+        needed = median_high(rows.repeats), rows.repeats.max()
+        counts = [f">{MOST_REPEATS}" if math.isinf(n) else f"{n:g}" for n in needed]
+        # 80 columns have no room for "more than".
+        time = (">" if np.isinf(rows.repeats).any() else "") + duration(60 * rows.minutes.sum())
+        overview.add_row(metric, mode, enough, *counts, time, "–" if lacking.empty else lacking.mode().iloc[0])
     head = f"{study['machine']}: repeats for an interval of ±{HALF_WIDTH:.0%}, from the spread over {study['repeats']}"
-    return [head, overview, *([f"{more} more, over other baselines, are in precision.csv alone"] if more else [])]
-
-
-def _count(repeats: float) -> str:
-    return f">{MOST_REPEATS}" if math.isinf(repeats) else f"{repeats:g}"
-
-
-def _time(rows: pd.DataFrame) -> str:
-    """Return the time that the repeats of all `rows` take, with > for more than: 80 columns have no room for words."""
-    more = ">" if np.isinf(rows.repeats).any() else ""
-    return more + duration(60 * rows.minutes.sum())
+    more = [] if first.all() else [f"{(~first).sum()} more, over other baselines, are in precision.csv alone"]
+    return [head, overview, *more]

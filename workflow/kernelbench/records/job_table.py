@@ -10,8 +10,6 @@ from kernelbench.study.cells import ARM, CELL
 
 # What the device's timer reads where nothing is between its two events, in µs.
 FLOOR = "floors.event_pair"
-# What an empty kernel took to launch, in µs.
-LAUNCH = "floors.launch"
 
 
 def read(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
