@@ -19,7 +19,7 @@ from pathlib import Path
 from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress
 from kernelbench.study.imports import sources
 from kernelbench.study.study import Study
-from kernelbench.study.yaml_files import refuse_duplicates, typed
+from kernelbench.study.yaml_files import refuse_duplicates, parse_values
 
 preflight.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
 preflight.require_writable()
@@ -39,7 +39,7 @@ submits = workflow.is_main_process and workflow.resource_scopes.is_local("gpu")
 if workflow.remote_exec:
     workflow.register_resource("gpu", 1)
 
-study = Study(config, here=not submits, given=typed(workflow.config_settings.config))
+study = Study(config, here=not submits, given=parse_values(workflow.config_settings.config))
 lanes = gpu_lanes.Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name, slots in lanes.alone().items():
     workflow.register_resource(name, slots)

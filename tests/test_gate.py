@@ -95,7 +95,7 @@ def capped(jobs: pd.DataFrame, only: str) -> pd.DataFrame:
 
 CLOCKS = {"clocks.single": 1980.0, "clocks.throughput": 1980.0, "gpu_after.sm_clock": 1980.0}
 ONE = "softmax/float16/512/compile/3"
-AGAIN = "/results/recorded/h200; rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1 "
+VERIFY = "/results/recorded/h200; rm results/h200/records/softmax/float16/512/*/3.json; snakemake --resources gpu=1 "
 
 
 @pytest.mark.parametrize(
@@ -104,24 +104,24 @@ AGAIN = "/results/recorded/h200; rm results/h200/records/softmax/float16/512/*/3
         (without(op="softmax", size="512", mode="compile", repeat=3), "missing", ONE, "snakemake --res"),
         (without(repeat=4), "missing", "copy/float16/1MiB/eager/4", "snakemake --resources"),
         (lambda jobs: pd.concat([jobs, jobs.iloc[:1]]), "not of the study, or there twice", "", "rm results/h200"),
-        (put("status", "incorrect"), "incorrect", ONE, AGAIN),
-        (put("status", "crashed"), "crashed", ONE, AGAIN),
-        (put("suspect", said(OtherProcesses(1))), "another process was on the GPU", ONE, AGAIN),
-        (put("suspect", said(NotMonitored())), "nobody watched the GPU", ONE, AGAIN),
-        (put("suspect", said(Heat(3))), "clocks were held back", ONE, AGAIN),
-        (put("suspect", said(HardwareSlowdown(None))), "clocks were held back", ONE, AGAIN),
+        (put("status", "incorrect"), "incorrect", ONE, VERIFY),
+        (put("status", "crashed"), "crashed", ONE, VERIFY),
+        (put("suspect", said(OtherProcesses(1))), "another process was on the GPU", ONE, VERIFY),
+        (put("suspect", said(NotMonitored())), "nobody watched the GPU", ONE, VERIFY),
+        (put("suspect", said(Heat(3))), "clocks were held back", ONE, VERIFY),
+        (put("suspect", said(HardwareSlowdown(None))), "clocks were held back", ONE, VERIFY),
         (
             put("clocks.single", 1900.0, op="softmax", size="512", mode="compile"),
             "the SM clock was lower than in other modes",
             "softmax/float16/512/compile/0",
             "rm results/h200/records/softmax/float16/512/*/0.json",
         ),
-        (put("settled", False), "warm-up did not settle", ONE, AGAIN),
-        (apart, "pairs did not run as planned", "softmax/float16/512/", AGAIN),
-        (swapped, "pairs did not run as planned", "softmax/float16/512/", AGAIN),
-        (put("environment.software.torch", "9"), "two kinds of torch (2, 9)", ONE, AGAIN),
-        (put("environment.gpu.name", "NVIDIA T4"), "two kinds of GPU (NVIDIA H200, NVIDIA T4)", ONE, AGAIN),
-        (put("environment.host.cpu", "Y"), "two kinds of CPU (X, Y)", ONE, AGAIN),
+        (put("settled", False), "warm-up did not settle", ONE, VERIFY),
+        (apart, "pairs did not run as planned", "softmax/float16/512/", VERIFY),
+        (swapped, "pairs did not run as planned", "softmax/float16/512/", VERIFY),
+        (put("environment.software.torch", "9"), "two kinds of torch (2, 9)", ONE, VERIFY),
+        (put("environment.gpu.name", "NVIDIA T4"), "two kinds of GPU (NVIDIA H200, NVIDIA T4)", ONE, VERIFY),
+        (put("environment.host.cpu", "Y"), "two kinds of CPU (X, Y)", ONE, VERIFY),
     ],
 )
 def test_a_planted_defect_is_found(data, change, what, job, repair):

@@ -9,7 +9,7 @@ import yaml
 
 from kernelbench.errors import InputError
 from kernelbench.study import machine
-from kernelbench.study.cells import diagnosed
+from kernelbench.study.cells import find_diagnosed
 from kernelbench.study.imports import files_of
 from kernelbench.study.study import Study, load
 
@@ -31,7 +31,7 @@ def test_the_default_study_is_the_published_one_with_copy(gpu_study):
     cells = gpu_study.cells()
     assert len([c for c in cells if c.op != "copy"]) == 19
     assert {c.dtype for c in cells} == {"float16"}
-    arms = {mode for mode in CONFIG["modes"] if diagnosed(CONFIG, mode)}
+    arms = {mode for mode in CONFIG["modes"] if find_diagnosed(CONFIG, mode)}
     assert len([job for job in gpu_study.jobs if job.mode not in arms]) == (19 * 6 + 1) * 10 == 1150
     assert len([job for job in gpu_study.jobs if job.mode in arms]) == 9 * 10
 

@@ -25,14 +25,14 @@ from kernelbench.records.job_table import FLOOR
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.records.promote import FILES
 from kernelbench.study import machine
-from kernelbench.study.cells import cells_of, diagnosed, modes_of
+from kernelbench.study.cells import cells_of, find_diagnosed, modes_of
 from kernelbench.study.config import RECORDED
 from kernelbench.study.metrics import LESS_FLOOR
 from kernelbench.study.study import Study
 
 STUDY = yaml.safe_load((RECORDED / "h200" / "study.yaml").read_text(encoding="utf-8"))
 JOBS = read_jobs(RECORDED / "h200" / "jobs.parquet")
-COMPARED = [mode for mode in STUDY["modes"] if not diagnosed(STUDY, mode)]
+COMPARED = [mode for mode in STUDY["modes"] if not find_diagnosed(STUDY, mode)]
 WANTED = {"study": "h200", "minutes": 10, "repeats": 5, "seed": 1}
 CLAIMS = rules.load(ROOT / "paper" / "claims.yaml")
 TIMED = ("device", "latency", "throughput")

@@ -5,7 +5,7 @@ import pandas as pd
 
 from kernelbench.analysis import intervals
 from kernelbench.analysis.speedups import DECIDED
-from kernelbench.study.cells import CONTROL, diagnosed
+from kernelbench.study.cells import CONTROL, find_diagnosed
 from kernelbench.study.metrics import ALL
 
 # The repeats that the first recordings had.
@@ -21,7 +21,7 @@ def compare(study: dict, table: pd.DataFrame) -> list[dict]:
     """
     if study["repeats"] <= FIRST:
         return []
-    arms = [mode for mode in study["modes"] if mode == CONTROL or diagnosed(study, mode)]
+    arms = [mode for mode in study["modes"] if mode == CONTROL or find_diagnosed(study, mode)]
     rows = table[(table.baseline == study["baselines"][0]) & (table["size"] != ALL) & (table.n > FIRST)]
     rows = rows[~rows["mode"].isin(arms) & rows.status.eq("ok")]
     return [{"metric": metric, **_compare(own)} for metric, own in rows.groupby("metric", sort=False)]

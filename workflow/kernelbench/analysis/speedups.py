@@ -10,7 +10,7 @@ from kernelbench.analysis import intervals
 from kernelbench.analysis.intervals import Interval
 from kernelbench.analysis.measurements import STATUSES, Measurements
 from kernelbench.notes import Note
-from kernelbench.study.cells import ARM, CONTROL, TWIN, diagnosed
+from kernelbench.study.cells import ARM, CONTROL, TWIN, find_diagnosed
 from kernelbench.study.metrics import ALL
 
 COLUMNS = [
@@ -27,7 +27,7 @@ def tabulate(data: Measurements) -> tuple[pd.DataFrame, dict]:
 
     Beside its COLUMNS a row has `pairs`, the log speedup by repeat, None where there is none.
     """
-    others = filter(None, (diagnosed(data.study, mode) for mode in data.study["modes"]))
+    others = filter(None, (find_diagnosed(data.study, mode) for mode in data.study["modes"]))
     workers, rows = _count_workers(data), []
     for baseline in dict.fromkeys([*data.study["baselines"], *others]):
         arms = [arm for arm in data.arms if is_comparable(data, arm, baseline)]
@@ -37,7 +37,7 @@ def tabulate(data: Measurements) -> tuple[pd.DataFrame, dict]:
     table = pd.DataFrame(rows, columns=[*COLUMNS, "pairs"])
     controls = _judge_controls(table, data)
     # One family for each (baseline, metric); A/A, diagnostic arms and means over sizes are families of their own.
-    diagnostic = table["mode"].map(lambda mode: diagnosed(data.study, mode) is not None)
+    diagnostic = table["mode"].map(lambda mode: find_diagnosed(data.study, mode) is not None)
     for _, family in table.groupby(["baseline", "metric", table["mode"] == CONTROL, table["size"] == ALL, diagnostic]):
         table.loc[family.index, "p_holm"] = intervals.holm(family.p.to_numpy())
     table["verdict"] = [_judge(row, controls) for row in table.itertuples()]
@@ -47,7 +47,7 @@ def tabulate(data: Measurements) -> tuple[pd.DataFrame, dict]:
 def is_comparable(data: Measurements, arm: tuple, baseline: str) -> bool:
     """Say whether an arm has a speedup over `baseline`; a diagnostic one only over the mode that it diagnoses."""
     *cell, mode = arm
-    allowed = [diagnosed(data.study, mode)] if diagnosed(data.study, mode) else data.study["baselines"]
+    allowed = [find_diagnosed(data.study, mode)] if find_diagnosed(data.study, mode) else data.study["baselines"]
     return mode != baseline and baseline in allowed and (*cell, baseline) in data.status
 
 
@@ -59,7 +59,12 @@ def _compare_arm(data: Measurements, arm: tuple, baseline: str, metric: str, wor
     pairs = data.pairs(arm, baseline, metric)
     own, others = workers.get(arm), workers.get((*arm[:3], baseline))
     # First calls do not compare if both compile in different numbers of processes; diagnostic arms show what that does.
-    if metric == "first_call" and None not in (own, others) and own != others and not diagnosed(data.study, arm[3]):
+    if (
+        metric == "first_call"
+        and None not in (own, others)
+        and own != others
+        and not find_diagnosed(data.study, arm[3])
+    ):
         pairs, status, reason = None, "unsupported", notes.WorkersDiffer(own, baseline, others)
     return _make_row(data, arm, baseline, metric, pairs, status, [reason])
 
@@ -73,7 +78,7 @@ def _count_workers(data: Measurements) -> dict[tuple, float]:
 def _average_sizes(data: Measurements, arms: list[tuple], baseline: str, metric: str) -> Iterator[list]:
     """Yield the rows `all`: the mean of the log speedups over the sizes of an op, by repeat."""
     # The few cells of a diagnostic arm are not the sizes of its op.
-    arms = [arm for arm in arms if not diagnosed(data.study, arm[3])]
+    arms = [arm for arm in arms if not find_diagnosed(data.study, arm[3])]
     for op, dtype, mode in dict.fromkeys((op, dtype, mode) for op, dtype, _, mode in arms):
         every = list(dict.fromkeys(arm[2] for arm in data.arms if arm[:2] == (op, dtype)))
         # A mode, or the baseline, may be one that the study has at some sizes alone.
@@ -141,13 +146,19 @@ def _judge(row, controls: dict) -> str:
 
 def average_arms(table: pd.DataFrame, study: dict) -> Iterator[dict]:
     """Yield by diagnostic arm and metric the mean over its cells of its speedup over what it diagnoses, if all ran."""
-    for mode in filter(lambda mode: diagnosed(study, mode), study["modes"]):
+    for mode in filter(lambda mode: find_diagnosed(study, mode), study["modes"]):
         for metric, rows in table[table["mode"] == mode].groupby("metric", sort=False):
             if len(rows) > 1 and rows.pairs.notna().all():
                 logs = pd.concat(list(rows.pairs), axis=1).dropna().mean(axis=1)
                 found = intervals.interval(logs.to_numpy())
                 own = {"n": found.n, "speedup": found.estimate, "ci_low": found.low, "ci_high": found.high}
-                yield {"mode": mode, "baseline": diagnosed(study, mode), "metric": metric, "cells": len(rows), **own}
+                yield {
+                    "mode": mode,
+                    "baseline": find_diagnosed(study, mode),
+                    "metric": metric,
+                    "cells": len(rows),
+                    **own,
+                }
 
 
 def list_peaks(table: pd.DataFrame) -> list[dict]:

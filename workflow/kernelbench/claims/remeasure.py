@@ -13,10 +13,10 @@ from kernelbench.claims.rules import evaluate, is_about_cells, select, topics
 from kernelbench.errors import InputError
 from kernelbench.numbers import duration
 from kernelbench.study import machine
-from kernelbench.study.cells import ARM, CELL, cells_of, diagnosed, modes_of
+from kernelbench.study.cells import ARM, CELL, cells_of, find_diagnosed, modes_of
 from kernelbench.study.config import RECORDED
 from kernelbench.study.metrics import ALL
-from kernelbench.study.study import AGAIN
+from kernelbench.study.study import VERIFY
 from kernelbench.study.validation import require_known
 
 
@@ -79,7 +79,7 @@ def choose(study: dict, jobs: pd.DataFrame, wanted: dict, rule: dict | None = No
 def _find_costs(study: dict, jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the `seconds` of one job of each arm that is not for diagnosis, of cells with two or more of them."""
     rows = [(*vars(cell).values(), mode) for cell in cells_of(study) for mode in modes_of(study, cell)]
-    arms = pd.DataFrame([row for row in rows if not diagnosed(study, row[3])], columns=ARM)
+    arms = pd.DataFrame([row for row in rows if not find_diagnosed(study, row[3])], columns=ARM)
     arms = arms[arms.groupby(CELL)["mode"].transform("size") > 1]
     wall = jobs.groupby(ARM)["seconds.wall"].median().rename("seconds")
     return arms.join(wall, on=ARM).fillna({"seconds": 0})
@@ -133,7 +133,7 @@ def _cut(study: dict, drawn: pd.DataFrame, repeats: int) -> dict:
     baselines = [mode for mode in study["baselines"] if mode in ran]
     changed = {"ops": ops, "modes": modes, "baselines": baselines, "repeats": repeats}
     # A study from before `start` was a setting started a new process for each job.
-    return {"start": "fresh", **same, **changed, "machine": "auto", "study": AGAIN, "recorded": []}
+    return {"start": "fresh", **same, **changed, "machine": "auto", "study": VERIFY, "recorded": []}
 
 
 def find_claim(claims: list[dict], name: str) -> dict:

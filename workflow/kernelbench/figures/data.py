@@ -2,7 +2,7 @@
 
 from kernelbench.analysis.studies import Studies, topic
 from kernelbench.figures.style import BASELINE, CONTROL_LOOK, LIBRARIES, SHARED, look
-from kernelbench.study.cells import CONTROL, without_arms
+from kernelbench.study.cells import CONTROL, drop_diagnostic_arms
 
 # The time metrics that figures show, with their names in full.
 TIMES = {"device": "device time", "latency": "latency"}
@@ -12,7 +12,7 @@ class Data:
     """A summary.json without its diagnostic arms. A group is an (op, dtype): what shares a panel."""
 
     def __init__(self, document: dict):
-        document = without_arms(document)
+        document = drop_diagnostic_arms(document)
         study = document["study"]
         self.baseline, self.ops, self.configs = study["baselines"][0], study["ops"], study["modes"]
         self.summary, self.traces = document["summary"], document["traces"]

@@ -18,7 +18,7 @@ from kernelbench.notes import Note, NotMonitored, OtherProcesses, PowerCap, Thro
 from kernelbench.records.collect import SAME
 from kernelbench.records.job_table import compare_clocks, count_at_once, find_runs, find_slowed
 from kernelbench.records.job_table import read as read_jobs
-from kernelbench.study.cells import CELL, cells_of, diagnosed, modes_of
+from kernelbench.study.cells import CELL, cells_of, find_diagnosed, modes_of
 
 JOB = [*CELL, "mode", "repeat"]
 RECORDED = ("results", "recorded")
@@ -154,7 +154,7 @@ class Gate:
         found = ordered.groupby("block").place.transform(lambda places: not places.is_monotonic_increasing)
         where = ordered.assign(run=find_runs(ordered)).groupby([*pieces, "mode"])[["block", "run"]].first()
         for mode, own in ordered.groupby("mode"):
-            other = diagnosed(self.study, mode)
+            other = find_diagnosed(self.study, mode)
             for baseline in [other] if other else self.study["baselines"]:
                 mine, beside = (
                     where.reindex(pd.MultiIndex.from_frame(own[pieces].assign(mode=of))).set_axis(own.index)

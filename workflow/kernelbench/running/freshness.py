@@ -43,7 +43,7 @@ def is_current(study, job, path: Path) -> bool:
 def find_inputs(workflow, lanes, job) -> list[str]:
     """Return no input files for `job`, but have Snakemake measure it again if its record is outdated."""
     # Snakemake asks for the input files of each job before it decides which jobs to run.
-    if lanes.study.here:
+    if lanes.study.measures_here:
         lanes.gpus  # noqa: B018  (it fails where nothing can be measured)
     path = Path(lanes.study.results, job.path)
     there = path.exists()

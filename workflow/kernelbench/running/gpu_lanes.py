@@ -86,7 +86,7 @@ class Lanes:
     def __init__(self, study, count: int | None):
         self.study, self.count = study, 1 if count is None else count
         # No lanes where this machine only submits, and another measures.
-        self.names = [f"lane{lane}" for lane in range(self.count)] if study.here else []
+        self.names = [f"lane{lane}" for lane in range(self.count)] if study.measures_here else []
         self.find = cache(self._find)
 
     @cached_property
@@ -112,7 +112,7 @@ class Lanes:
 
     def _find(self, repeat: int) -> int:
         """Return the lane of a repeat: that of its GPU once it is begun, as pairs must not mix GPUs."""
-        if not self.study.here:  # The allocation that the repeat gets has one GPU.
+        if not self.study.measures_here:  # The allocation that the repeat gets has one GPU.
             return 0
         paths = [Path(self.study.results, job.path) for job in self.study.jobs_of(repeat)]
         there = [path for path in paths if path.exists()]

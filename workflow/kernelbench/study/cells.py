@@ -75,14 +75,14 @@ def _is_for(study: dict, cell: Cell, mode: str) -> bool:
     return "only" not in entry or cell.size in map(str, entry["only"].get(cell.op, []))
 
 
-def diagnosed(study: dict, mode: str) -> str | None:
+def find_diagnosed(study: dict, mode: str) -> str | None:
     """Return the mode that `mode` is a variant of for diagnosis, None if it is to be judged by itself."""
     return study["modes"][mode].get("diagnoses")
 
 
-def without_arms(document: dict) -> dict:
+def drop_diagnostic_arms(document: dict) -> dict:
     """Return summary.json's content without the rows of diagnostic arms, which are compared with one mode alone."""
-    keep = {mode for mode in document["study"]["modes"] if not diagnosed(document["study"], mode)}
+    keep = {mode for mode in document["study"]["modes"] if not find_diagnosed(document["study"], mode)}
     return {**document, **{t: [row for row in document[t] if row["mode"] in keep] for t in ("summary", "speedups")}}
 
 
@@ -99,12 +99,12 @@ def libraries(op: str, entry: dict) -> tuple[str, ...]:
 def workload_of(op: str, entry: dict) -> Workload:
     """Return the workload of an op's entry, with its parameters; raise InputError for a wrong one."""
     workload = _class(op, entry)
-    with blaming(f"config: ops.{op}", workload.__module__):
+    with name_errors_of(f"config: ops.{op}", workload.__module__):
         return build(workload, {key: value for key, value in entry.items() if key not in ENTRY_KEYS})
 
 
 def _class(op: str, entry: dict) -> type[Workload]:
-    with blaming(f"config: ops.{op}", f"{workloads.__name__}.{workload_name(op, entry)}"):
+    with name_errors_of(f"config: ops.{op}", f"{workloads.__name__}.{workload_name(op, entry)}"):
         found = plugins.load(workloads, "workload", workload_name(op, entry))
     for name in ("shapes", "flops", *(["call"] if not hasattr(found, "module") else [])):
         if getattr(found, name) is getattr(Workload, name):
@@ -114,7 +114,7 @@ def _class(op: str, entry: dict) -> type[Workload]:
 
 
 @contextmanager
-def blaming(what: str, module: str) -> Iterator[None]:
+def name_errors_of(what: str, module: str) -> Iterator[None]:
     """Raise InputError, which begins with `what`, for whatever is refused or fails in the file of a module."""
     try:
         yield

@@ -208,7 +208,7 @@ def check(config: dict) -> dict[str, Workload]:
 def _check_mode(config: dict, mode: str, entry: dict) -> None:
     what = f"config: modes.{mode}"
     if isinstance(entry.get("runner"), str):
-        with cells.blaming(what, f"{runners.__name__}.{entry['runner']}"):
+        with cells.name_errors_of(what, f"{runners.__name__}.{entry['runner']}"):
             harness_modes.runner_of(entry)
     validate(_mode_model(entry["runner"]) if isinstance(entry.get("runner"), str) else Mode, entry, what)
     known = {
@@ -237,7 +237,7 @@ def _check_cell(cell: Cell, workload: Workload) -> None:
 
 
 def _check_size(what: str, workload: Workload, size: str, itemsize: int) -> None:
-    with cells.blaming(what, type(workload).__module__):
+    with cells.name_errors_of(what, type(workload).__module__):
         workload.check_size(size, itemsize)
 
 

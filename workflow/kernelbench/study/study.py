@@ -18,7 +18,7 @@ from kernelbench.study.validation import require_known, validate
 from kernelbench.study.yaml_files import overlay
 
 # The name of the study in which snakemake verify measures a part of another one.
-AGAIN = "verify"
+VERIFY = "verify"
 HARNESS = "workflow/kernelbench/harness"
 # Keys that say what is shown or compared besides, and do not change what is measured.
 NOT_MEASURED = ("presets", "recorded", "draft", "verify")
@@ -29,7 +29,7 @@ class Study:
 
     config: the mapping of config.yaml (study.yaml holds one that is already resolved).
     here: whether this machine measures; the login node of a cluster only submits.
-    given: values from the command line, parsed by `yaml_files.typed`; they override everything else.
+    given: values from the command line, parsed by `yaml_files.parse_values`; they override everything else.
     Raises InputError, one line, for whatever is wrong with it.
     """
 
@@ -37,7 +37,7 @@ class Study:
         given = given or {}
         config = overlay(config, given) if given else config
         validate(checks.Config, config, "config")
-        self.here = here
+        self.measures_here = here
         label, self.device = machine.resolve(config["machine"], here)
         name = f"-{config['study']}" if "study" in config else ""
         self.machine = label if label.endswith(name) else label + name  # as it does where the study is resolved

@@ -46,15 +46,15 @@ def _walk(node, file: str) -> None:
             _walk(value, file)
 
 
-def typed(given):
+def parse_values(given):
     """Return what the command line gives with numbers, yes or no, and null where Snakemake leaves text.
 
     So they are in a config file, whose values must not be read twice: text that looks like a number is text there.
     """
     if isinstance(given, Mapping):
-        return {key: typed(value) for key, value in given.items()}
+        return {key: parse_values(value) for key, value in given.items()}
     if isinstance(given, list):
-        return [typed(value) for value in given]
+        return [parse_values(value) for value in given]
     if not isinstance(given, str):
         return given
     try:
