@@ -33,7 +33,14 @@ SILENT = (["plan"], ["verify"], ["reproduce"])
 # Messages that nobody acts on, by how they begin, and those that the display tells in its own way.
 CHATTER = (
     *("Assuming unrestricted", "Building DAG", "Using shell", "host:", "Conda environments: ignored"),
-    *("Select jobs", "Job ", "Removing output files of failed job", "Elapsed time", "Complete log"),
+    *(
+        "Select jobs",
+        "Job ",
+        "Removing output files of failed job",
+        "Elapsed time",
+        "Complete log",
+        "Touching output file",
+    ),
 )
 PREAMBLE = (LogEvent.WORKFLOW_STARTED, LogEvent.RUN_INFO, LogEvent.RESOURCES_INFO)
 TOLD = (LogEvent.JOB_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED, LogEvent.JOB_ERROR, LogEvent.PROGRESS)
