@@ -127,6 +127,17 @@ def test_what_was_measured_before_its_sources_changed_is_left(study, tmp_path, r
     assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 2 done, 10 left"), "those of the copy"
 
 
+def test_a_record_that_does_not_say_what_it_depends_on_goes_by_all_that_measures(study, tmp_path, recordings):
+    measured(tmp_path, study, "eager", wall=1.0)
+    digests = [freshness.sources_digest(freshness.source_blobs()), "of another commit"]
+    for job, digest in zip([job for job in study.jobs if job.mode == "eager"], 2 * digests, strict=True):
+        entry = json.loads((tmp_path / job.path).read_text())
+        del entry["sources"]
+        entry["environment"]["software"]["sources"] = digest
+        (tmp_path / job.path).write_text(json.dumps(entry))
+    assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 2 done, 10 left")
+
+
 def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, recordings):
     record(recordings, "cpu-test", [("softmax", mode, 1.0) for mode in MODES])
     lines = said(study, tmp_path, recordings)

@@ -33,11 +33,14 @@ def is_current(study, job, path: Path) -> bool:
     """Say whether the record of `job` at `path` has the settings and the sources of today."""
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
-        settings, sources = dict(entry["settings"]), entry["sources"]
+        settings, whole = dict(entry["settings"]), entry["environment"]["software"]["sources"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
-    same = all(settings.get(name) == value for name, value in study.settings(job).items())
-    return same and sources == digest(study.sources(job))
+    if any(settings.get(name) != value for name, value in study.settings(job).items()):
+        return False
+    if "sources" not in entry:  # It names no files that it depends on: then all that measures counts.
+        return whole == sources_digest(source_blobs())
+    return entry["sources"] == digest(study.sources(job))
 
 
 def find_inputs(workflow, lanes, job) -> list[str]:
