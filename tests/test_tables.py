@@ -480,6 +480,10 @@ def test_the_digest_of_a_commit_is_that_of_its_checkout_and_covers_no_tool(tmp_p
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*/environment.json")), ids=lambda path: path.parent.name)
 def test_a_recorded_digest_is_that_of_its_commit(path):
     environment = json.loads(path.read_text())
+    if subprocess.run(
+        ["git", "cat-file", "-e", environment["commit"]], cwd=provenance.ROOT, capture_output=True
+    ).returncode:
+        pytest.skip("this checkout has not the whole history")
     assert [promote.digest_at(environment["commit"], current=False)] == environment["sources"]
 
 
