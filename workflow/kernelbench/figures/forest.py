@@ -95,7 +95,7 @@ def _explain_marks(figure, data: Data, modes: list[str], means: bool) -> None:
     keys = [parts.make_key(f"{mode} (A/A)" if mode == CONTROL else mode, **data.look(mode)) for mode in modes]
     keys += [parts.make_key("mean over the sizes", color=style.GREY, marker=style.MEAN)] if means else []
     keys.append(parts.make_key("filled: faster or slower", **style.DOT))
-    keys.append(parts.make_key("hollow: equivalent or not told apart", **style.HOLLOW))
+    keys.append(parts.make_key("hollow: equivalent or undecided", **style.HOLLOW))
     keys.append(parts.make_key(f"±δ: {', '.join(margins)}", **style.MARGIN_KEY))
     parts.add_legend(figure, keys, min(5, ceil(len(keys) / 2)))
 
