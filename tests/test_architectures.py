@@ -20,7 +20,7 @@ from kernelbench.harness import accuracy, compiler, package, record
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.measure import measure
 from kernelbench.harness.program import Program, prepare
-from kernelbench.harness.runners.compile import _blocks
+from kernelbench.harness.runners.compile import find_blocks
 from kernelbench.harness.workload import build
 from kernelbench.harness.workloads.torchvision import Torchvision
 from kernelbench.harness.workloads.transformer import Transformer
@@ -103,7 +103,7 @@ def measured(settings: dict) -> dict:
 
 def made(workload, size: str, dtype: str = "float32", seed: int = 4) -> tuple[Program, dict]:
     program = prepare(workload, size, DTYPES[dtype], "cpu", seed)
-    return program, accuracy.make_inputs(workload, size, DTYPES[dtype], "cpu", seed=3)
+    return program, workload.draw(size, DTYPES[dtype], "cpu", seed=3)
 
 
 @needs_transformers
@@ -181,7 +181,7 @@ def test_images_are_taken_as_well():
 def test_tokens_are_integers_of_the_vocabulary_that_follow_from_the_seed():
     workload = Transformers(model="BertModel", config=SMALL_BERT)
     first, again, other = (
-        accuracy.make_inputs(workload, "32x128", DTYPES["float16"], "cpu", seed)["tokens"] for seed in (3, 3, 4)
+        workload.draw("32x128", DTYPES["float16"], "cpu", seed)["tokens"] for seed in (3, 3, 4)
     )
     assert first.dtype == torch.int64 and first.shape == (32, 128)
     assert (int(first.min()), int(first.max())) == (0, 99)
@@ -345,7 +345,7 @@ def test_what_goes_wrong_in_a_job_names_the_place(study, workload, said):
 )
 def test_the_repeated_blocks_of_a_model_are_its_layers(model, config, blocks):
     program, _ = made(Transformers(model=model, config=config), "1x8")
-    assert len(_blocks(program.module)) == blocks
+    assert len(find_blocks(program.module)) == blocks
 
 
 def test_an_operation_has_no_blocks_to_compile(study):

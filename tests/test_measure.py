@@ -405,7 +405,7 @@ def test_inputs_are_the_same_for_all_modes_and_differ_between_repeats(settings):
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_eager_passes_its_own_check_in_chunks_and_whole(workload, size, dtype, monkeypatch):
-    inputs = accuracy.make_inputs(workload, size, DTYPES[dtype], "cpu", seed=3)
+    inputs = workload.draw(size, DTYPES[dtype], "cpu", seed=3)
     program = prepare(workload, size, DTYPES[dtype], "cpu", seed=4)
     output = program.results(program.function, inputs)
     whole = accuracy.check(program, inputs, output)
@@ -418,7 +418,7 @@ def test_eager_passes_its_own_check_in_chunks_and_whole(workload, size, dtype, m
 
 def test_nan_inf_shape_and_dtype_are_seen():
     softmax = Program(Softmax(rows=4))
-    inputs = accuracy.make_inputs(softmax.workload, "8", DTYPES["float32"], "cpu", seed=3)
+    inputs = softmax.workload.draw("8", DTYPES["float32"], "cpu", seed=3)
     right = softmax.function(*inputs.values())
     for position, value in ((0, float("nan")), (1, float("inf"))):
         bad = right.clone()
@@ -432,7 +432,7 @@ def test_nan_inf_shape_and_dtype_are_seen():
 
 def test_nan_where_eager_has_nan_is_right():
     softmax = Program(Softmax(rows=4))
-    inputs = accuracy.make_inputs(softmax.workload, "8", DTYPES["float32"], "cpu", seed=3)
+    inputs = softmax.workload.draw("8", DTYPES["float32"], "cpu", seed=3)
     inputs["x"][2, 3] = float("nan")
     assert accuracy.check(softmax, inputs, (softmax.function(*inputs.values()),))["ok"]
 

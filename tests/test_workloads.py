@@ -39,7 +39,7 @@ CASES = [
 
 def made(workload, size, dtype="float32", seed=4):
     program = prepare(workload, size, DTYPES[dtype], "cpu", seed)
-    return program, accuracy.make_inputs(workload, size, DTYPES[dtype], "cpu", seed=3)
+    return program, workload.draw(size, DTYPES[dtype], "cpu", seed=3)
 
 
 @pytest.mark.parametrize(("workload", "size", "dtype"), CASES)

@@ -158,6 +158,7 @@ ExactIntervalDisagrees = _note("ExactIntervalDisagrees", "", "the exact interval
 SizesNotOk = _note("SizesNotOk", "sizes", "not ok at {sizes!l}")
 SizesNotMeasured = _note("SizesNotMeasured", "sizes others", "not measured at {sizes!l}: over the other {others} sizes")
 OffStream = _note("OffStream", "", "not on PyTorch's stream: it has latency, throughput and first_call")
+NotDeterministic = _note("NotDeterministic", "noise", "two eager calls differ by {noise:.2g} of their size")
 ZeroValue = _note("ZeroValue", "", "it is 0, of which there is no ratio")
 WorkersDiffer = _note(
     "WorkersDiffer",

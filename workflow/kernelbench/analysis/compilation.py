@@ -24,10 +24,10 @@ CACHES = {"compile.inductor": "fxgraph_cache", "compile.autograd": "autograd_cac
 def summarize(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict]:
     """Return for each of the rows that ran its op, dtype, size and mode, and of these fields those that jobs have.
 
-    The COUNTS; hits, misses: of the compile caches; skips: how often a CUDA graph was to be recorded and was not,
-    unless never; seconds: by PHASES; launched, launches, busy: of one call, as profiled, the number of kernels, that of
-    the host's launches (a CUDA graph is one) and what the kernels took together (µs); spared: how many kernels fewer
-    than the baseline's call;
+    The COUNTS; breaks: [{place, code, count}] of the graph breaks, unless there are none; hits, misses: of the compile
+    caches; skips: how often a CUDA graph was to be recorded and was not, unless never; seconds: by PHASES; launched,
+    launches, busy: of one call, as profiled, the number of kernels, that of the host's launches (a CUDA graph is one)
+    and what the kernels took together (µs); spared: how many kernels fewer than the baseline's call;
     series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other;
     series_recompiles: the recompiles after the last of them.
     """
@@ -36,7 +36,15 @@ def summarize(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict
         tuple(row): said
         for row in rows
         if (own := ran.get(tuple(row))) is not None
-        and (said := _counts(own) | _caches(own) | _skips(own) | _phases(own) | _launched(own) | _series(own))
+        and (
+            said := _counts(own)
+            | _breaks(own)
+            | _caches(own)
+            | _skips(own)
+            | _phases(own)
+            | _launched(own)
+            | _series(own)
+        )
     }
     for (*cell, _), said in found.items():
         launched = found.get((*cell, baseline), {}).get("launched")
@@ -53,6 +61,11 @@ def _texts(jobs: pd.DataFrame, column: str) -> list:
 def _counts(jobs: pd.DataFrame) -> dict:
     first = jobs.iloc[0]
     return {name: int(value) for name in COUNTS if pd.notna(value := first.get(f"compile.{name}"))}
+
+
+def _breaks(jobs: pd.DataFrame) -> dict:
+    found = _texts(jobs, "compile.breaks")
+    return {"breaks": found[0]} if found and found[0] else {}
 
 
 def _caches(jobs: pd.DataFrame) -> dict:

@@ -93,8 +93,8 @@ class Measurements:
 def _find_status(jobs: pd.DataFrame) -> tuple[str, Note | None]:
     """Return the worst status of an arm's jobs, and why."""
     worst = max(jobs.status, key=STATUSES.index)
-    if worst == "ok":
+    hit = jobs[jobs.status.eq(worst) & (jobs.reason.notna() | (worst != "ok"))]
+    if hit.empty:
         return worst, None
-    hit = jobs[jobs.status == worst]
     reason = hit.reason.iloc[0]
     return worst, reason if len(hit) == len(jobs) else notes.SomeRepeats(len(hit), len(jobs), reason)

@@ -26,8 +26,13 @@ def find_ceilings(data: Measurements) -> dict:
 
 
 def find_rates(data: Measurements, arm: tuple, values: pd.Series, ceilings: dict) -> dict[str, pd.Series]:
-    """Return the log rates by repeat: work or necessary bytes per time, and the share of the machine's ceiling."""
+    """Return the log rates by repeat: work or necessary bytes per time, and the share of the machine's ceiling.
+
+    Empty where the work is not known.
+    """
     op, dtype, size, _ = arm
+    if (op, dtype, size) not in data.work.index:
+        return {}
     work = data.work.loc[(op, dtype, size)]
     rates = {"gbps": np.log(work["work.bytes"] / 1e3) - values}
     if work["work.flops"]:

@@ -1,6 +1,10 @@
 """What torch.compile says of itself: graphs, breaks, recompiles, caches, fusion, time by phase."""
 
+import linecache
 import os
+import re
+from collections import Counter
+from pathlib import Path
 
 from kernelbench.notes import GraphsSkipped, Note, NothingCompiled, PartlyEager
 
@@ -8,6 +12,8 @@ from kernelbench.notes import GraphsSkipped, Note, NothingCompiled, PartlyEager
 WORKERS = "TORCHINDUCTOR_COMPILE_THREADS"
 # How many processes compile, as start_workers left it.
 _workers = 1
+# Dynamo's name of a function that goes on after a graph break.
+RESUMED = re.compile(r"^torch_dynamo_resume_in_.*_at_(\d+)$")
 # Phases shorter than this are noise beside a compilation of seconds.
 NOTABLE_SECONDS = 0.01
 
@@ -15,9 +21,9 @@ NOTABLE_SECONDS = 0.01
 def observe() -> dict:
     """Return the compiler's counters of this process; all zero where nothing was compiled.
 
-    Returns {graphs, graph_breaks, recompiles, nodes (of Inductor's graph before fusion), kernels (that it generated),
-    inductor and autograd (their counters, cache hits and misses among them), seconds (wall time by phase, from 10 ms
-    on), workers (that compiled side by side), tuning_threads (that compiled what was tried)}.
+    Returns {graphs, graph_breaks, breaks (as find_breaks), recompiles, nodes (of Inductor's graph before fusion),
+    kernels (that it generated), inductor and autograd (their counters, cache hits and misses among them), seconds (wall
+    time by phase, from 10 ms on), workers (that compiled side by side), tuning_threads (that compiled what was tried)}.
     """
     from torch._dynamo import utils
     from torch._inductor import metrics
@@ -27,6 +33,7 @@ def observe() -> dict:
     return {
         "graphs": counters["stats"]["unique_graphs"],
         "graph_breaks": sum(counters["graph_break"].values()),
+        "breaks": find_breaks(),
         "recompiles": sum(entry.recompile_reason is not None for entry in utils.get_compilation_metrics()),
         "nodes": metrics.ir_nodes_pre_fusion,
         "kernels": metrics.generated_kernel_count,
@@ -36,6 +43,27 @@ def observe() -> dict:
         "workers": _workers,
         "tuning_threads": int(os.environ.get(WORKERS, 1)),
     }
+
+
+def find_breaks() -> list[dict]:
+    """Return where torch.compile left a graph, in order: {place: file and line, code: that line, count}.
+
+    Dynamo compiles what follows a break as a function of its own, whose name has the line; where it cannot, it gives up
+    the whole frame, and says at which line.
+    """
+    from torch._dynamo import utils
+
+    places: Counter[tuple[str, int]] = Counter()
+    for entry in utils.get_compilation_metrics():
+        resumed = RESUMED.search(entry.co_name or "")
+        if resumed and not entry.recompile_reason:
+            places[entry.co_filename, int(resumed[1])] += 1
+        if entry.fail_user_frame_lineno:
+            places[entry.fail_user_frame_filename, entry.fail_user_frame_lineno] += 1
+    return [
+        {"place": f"{Path(file).name}:{line}", "code": linecache.getline(file, line).strip(), "count": count}
+        for (file, line), count in places.items()
+    ]
 
 
 def start_workers(count: int) -> None:

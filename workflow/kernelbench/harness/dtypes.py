@@ -12,13 +12,14 @@ class Dtype:
 
     storage: torch's name of the dtype of inputs and weights; itemsize: its bytes; autocast: the dtype of
     torch.autocast around the forward pass, empty without; tf32: whether a float32 matrix product or convolution may
-    round its inputs to TF32; capability: the least compute capability of a GPU; devices: where it exists.
+    round its inputs to TF32, None to leave that as it is; capability: the least compute capability of a GPU; devices:
+    where it exists.
     """
 
     storage: str
     itemsize: int
     autocast: str = ""
-    tf32: bool = False
+    tf32: bool | None = False
     capability: tuple[int, int] = (0, 0)
     devices: tuple[str, ...] = ("cuda", "cpu")
 
@@ -34,6 +35,8 @@ class Dtype:
 
     def apply(self) -> None:
         """Let this process round float32 to TF32, or not: torch's default differs between products and convolutions."""
+        if self.tf32 is None:
+            return
         import torch
 
         torch.set_float32_matmul_precision("high" if self.tf32 else "highest")
@@ -49,4 +52,6 @@ DTYPES = {
     "autocast-bfloat16": Dtype("float32", 4, autocast="bfloat16"),
     # The output is bfloat16.
     "float8": Dtype("float8_e4m3fn", 1, capability=(8, 9)),
+    # Whatever dtypes a user's model has; PyTorch's settings stay as the model's file leaves them.
+    "own": Dtype("", 0, tf32=None),
 }

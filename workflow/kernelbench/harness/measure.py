@@ -63,7 +63,7 @@ def measure(settings: dict, place: int | None = None, publish: Callable[[dict], 
         except Unsupported as error:
             job.end("unsupported", error.note)
         except Exception as error:  # Any failure is a result: it is named in the record and shown in the tables.
-            job.end(*_failure(error))
+            job.end(*_failure(error, job.folders))
     return job.record
 
 
@@ -83,17 +83,17 @@ def unfinished(record: dict, status: str, reason: Note | None) -> dict:
     return {**kept, "status": status, "reason": notes.dump(reason), "samples": {}}
 
 
-def _failure(error: Exception) -> tuple[str, Note]:
+def _failure(error: Exception, folders: list[Path]) -> tuple[str, Note]:
     words = f"{type(error).__name__}: {' '.join(str(error).split())}"
     # Besides torch's own exception: the driver's and the host's, and those that a compilation wraps.
     ran_out = isinstance(error, MemoryError) or re.search(r"OutOfMemory|out of memory|can't allocate memory", words)
-    return ("oom" if ran_out else "crashed"), notes.Raised(words[:300], _place(error))
+    return ("oom" if ran_out else "crashed"), notes.Raised(words[:300], find_place(error, folders))
 
 
-def _place(error: Exception) -> str:
-    """Return where in a workload `error` came up, empty where in none: that is the file that its author can mend."""
+def find_place(error: Exception, folders: list[Path]) -> str:
+    """Return where in a file of the folders `error` came up, empty where in none: its author can mend that."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).parent == Path(*workloads.__path__)]
+    own = [frame for frame in frames if Path(frame.filename).parent in folders]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}, in {own[-1].name}" if own else ""
 
 
@@ -133,6 +133,7 @@ class _Job:
         self.on_stream = self.on_gpu and self.runner.on_stream
         self.compiles = self.runner.compiles(self.options)
         self.record = _blank(settings, place)
+        self.folders = [Path(*workloads.__path__)]
 
     @contextmanager
     def phase(self, name: str):
@@ -147,7 +148,7 @@ class _Job:
         self.record["seconds"]["total"] = perf_counter() - self.began
         if status == "ok":
             del self.record["phase"]
-            self.record["status"] = status
+            self.record |= {"status": status, "reason": notes.dump(reason)}
         else:
             self.record = unfinished(self.record, status, reason)
 
@@ -157,9 +158,16 @@ class _Job:
             return "incorrect", notes.load(self.record["accuracy"].get("reason"))
         graphs = self.on_gpu and self.runner.uses_cuda_graphs(self.options)
         fell_back = compiler.fallback(graphs) if self.compiles else None
-        if graphs and not fell_back and not self.record["memory"]["graph_pools"]:
-            fell_back = notes.NoGraphRecorded()
-        return ("unsupported", fell_back) if fell_back else ("ok", None)
+        if graphs and not self.record["memory"]["graph_pools"]:
+            return "unsupported", fell_back or notes.NoGraphRecorded()
+        if isinstance(fell_back, notes.PartlyEager | notes.GraphsSkipped) and self.runner.takes_part(self.options):
+            return "ok", fell_back
+        return ("unsupported", fell_back) if fell_back else ("ok", self.find_noise())
+
+    def find_noise(self) -> Note | None:
+        """Return a note where two eager calls differ by more than eager is off the reference."""
+        found = self.record["accuracy"]
+        return notes.NotDeterministic(found["noise"]) if found["noise"] > found["eager_error"] else None
 
     def run(self, root: Path) -> None:
         """Fill the record in the order of the protocol: first call, memory, correctness, warm-up, timers, profiler."""
@@ -229,7 +237,7 @@ class _Job:
         checks, found = [], self.record.setdefault("series", [])
         dtype, device, seed = DTYPES[self.settings["dtype"]], self.settings["device"], self.record["seeds"][0]
         for size in self.settings["run"]["series"]:
-            given = accuracy.make_inputs(program.workload, size, dtype, device, seed)
+            given = program.workload.draw(size, dtype, device, seed)
             call = partial(step, *given.values())
             times = [timers.wall(call, synchronize) for _ in range(1 + SERIES_CALLS)]
             seen = compiler.observe() if self.compiles else {"graphs": 0, "recompiles": 0}
@@ -244,6 +252,7 @@ class _Job:
             parameters = dict(self.settings["workload"])
             kind = plugins.load(workloads, "workload", parameters.pop("name"))
             self.workload = build_workload(kind, parameters)
+            self.folders += self.workload.folders()
             versions = modes.load(self.settings["run"], self.workload, self.settings["device"])
             if versions:
                 self.record["library"] = versions
@@ -257,6 +266,7 @@ class _Job:
             torch.manual_seed(self.settings["seed"])
             dtype = DTYPES[self.settings["dtype"]]
             dtype.apply()
+            torch.set_grad_enabled(self.workload.trains or not self.workload.is_foreign)
             _freeze()
             if self.on_gpu:
                 torch.cuda.init()  # It says itself if there is no GPU; is_available would ask NVML for all of them.
@@ -270,16 +280,13 @@ class _Job:
         cell = (settings["seed"], settings["op"], settings["dtype"], size, settings["repeat"])
         record["seeds"] = [accuracy.seed_of(*cell, index) for index in range(2)]
         program = prepare(workload, size, dtype, device, accuracy.seed_of(*cell, "weights"))
-        inputs = [accuracy.make_inputs(workload, size, dtype, device, seed) for seed in record["seeds"]]
+        inputs = [workload.draw(size, dtype, device, seed) for seed in record["seeds"]]
         record["inputs"] = {
             name: {"shape": list(t.shape), "stride": list(t.stride()), "dtype": str(t.dtype).removeprefix("torch.")}
             for name, t in inputs[0].items()
         }
-        record["work"] = {
-            "flops": workload.flops(size, dtype.itemsize),
-            "bytes": workload.necessary_bytes(size, dtype.itemsize),
-            "bound": workload.bound,
-        }
+        if work := workload.work(size, dtype.itemsize):
+            record["work"] = work
         return program, inputs
 
     def check(self, program: Program, step: Callable, inputs: dict) -> dict:

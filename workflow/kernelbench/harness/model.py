@@ -19,11 +19,18 @@ class Model(Workload):
         """Return a new torch.nn.Module whose forward takes the inputs in the order of `shapes`."""
         raise NotImplementedError
 
+    def construct(self, size: str, dtype: str, device: str):
+        """Return the module on `device`, with its weights in torch's dtype of this name."""
+        import torch
+
+        with torch.device(device):
+            return self.cast(self.module(size), dtype)
+
     def optimizer(self, module):
         """Return the optimizer of a training step, which a CUDA graph can capture, in all modes alike."""
         import torch
 
-        weights = list(module.parameters())
+        weights = [weight for weight in module.parameters() if weight.requires_grad]
         return torch.optim.AdamW(weights, lr=1e-4, capturable=weights[0].is_cuda)
 
     def cast(self, module, dtype: str):

@@ -75,10 +75,12 @@ def prepare(workload: Workload, size: str, dtype: Dtype, device: str, seed: int)
     if not isinstance(workload, Model):
         return Program(workload, autocast=dtype.autocast, device=device)
     devices = [torch.cuda.current_device()] if device == "cuda" else []
-    with torch.random.fork_rng(devices), torch.device(device):
+    with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
-        module = workload.cast(workload.module(size), dtype.storage)
-    module.train(workload.trains).requires_grad_(workload.trains)
+        module = workload.construct(size, dtype.storage, device)
+    module.train(workload.trains)
+    if not workload.trains:
+        module.requires_grad_(False)
     begin = deepcopy(module.state_dict()) if workload.trains else None
     return Program(workload, module, begin, dtype.autocast, device, _reference(module, dtype, workload.trains))
 

@@ -57,6 +57,10 @@ class Runner:
         """Return whether it goes through torch.compile, which tells of its compilation."""
         return False
 
+    def takes_part(self, options: dict) -> bool:
+        """Return whether a mode counts of which the compiler left a part to eager mode, or skipped a CUDA graph."""
+        return False
+
     def uses_cuda_graphs(self, options: dict) -> bool:
         """Return whether it has torch.compile record CUDA graphs on a GPU."""
         return False

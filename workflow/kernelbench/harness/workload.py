@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import prod
+from pathlib import Path
 
 from kernelbench.errors import InputError, nearest
 from kernelbench.notes import NoKernel, Note, NotInJax, NotInLibrary
@@ -43,9 +44,12 @@ class Workload:
     either = ()
     # The kernels of other libraries that `library` returns, by the name that a mode gives them.
     libraries = ()
-    # Whether `call` takes float8, and nothing else; and whether a step changes weights.
-    float8 = False
+    # The label of the only dtype that `call` takes, empty where it takes all that no other workload has to itself; and
+    # whether a step changes weights.
+    only_dtype = ""
     trains = False
+    # Whether it is a user's model, of which nothing is known beforehand.
+    is_foreign = False
     # The packages besides those of the environment that it needs (kernelbench.harness.package).
     packages = ()
 
@@ -55,6 +59,10 @@ class Workload:
         `itemsize` is the bytes of an element, for an operation whose sizes are given in bytes.
         """
         raise NotImplementedError
+
+    def folders(self) -> list[Path]:
+        """Return the folders besides that of the workloads whose lines an error message names."""
+        return []
 
     def load(self) -> None:
         """Import what would otherwise fall into the first call, of `packages` that are there."""
@@ -70,6 +78,24 @@ class Workload:
     def lay_out(self, inputs: dict) -> dict:
         """Return the inputs, tensors by name, with the strides that `call` wants them to have."""
         return inputs
+
+    def draw(self, size: str, dtype, device: str, seed: int) -> dict:
+        """Return the input tensors by name, N(0, 1) from `seed`: never zeros, which draw less power and run faster.
+
+        dtype: a kernelbench.harness.dtypes.Dtype. Integers are drawn evenly below their bound.
+        """
+        import torch
+
+        generator = torch.Generator(device).manual_seed(seed)
+        storage = getattr(torch, dtype.storage)
+        drawn = storage if storage.itemsize > 1 else torch.float32  # There are no random numbers in float8.
+        bounds, inputs = self.bounds(), {}
+        for name, shape in self.shapes(size, dtype.itemsize).items():
+            if name in bounds:
+                inputs[name] = torch.randint(bounds[name], shape, device=device, generator=generator)
+            else:
+                inputs[name] = torch.randn(shape, dtype=drawn, device=device, generator=generator).to(storage)
+        return self.lay_out(inputs)
 
     def forwarded(self, inputs: tuple) -> tuple:
         """Return those of the inputs that the forward pass takes."""
@@ -102,6 +128,11 @@ class Workload:
     def library(self, name: str) -> Callable:
         """Return the kernel of another library with the signature of `call`; raise Unsupported where there is none."""
         raise Unsupported(NotInLibrary(name, self._name))
+
+    def work(self, size: str, itemsize: int) -> dict | None:
+        """Return {flops, bytes, bound} of one call, None where they are not known."""
+        flops, necessary = self.flops(size, itemsize), self.necessary_bytes(size, itemsize)
+        return {"flops": flops, "bytes": necessary, "bound": self.bound}
 
     def flops(self, size: str, itemsize: int) -> int:
         """Return the floating-point operations of one call."""

@@ -40,6 +40,8 @@ BACKENDS = (
     *("inductor", "cudagraphs", "eager", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"),
     *("ts", "aot_ts", "openxla", "tvm"),
 )
+# The dtypes of one workload alone.
+CLAIMED = ("float8", "own")
 # What torch and the 64 bits of a table can hold.
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Repeats = Annotated[int, Field(ge=1, le=1000)]
@@ -147,6 +149,7 @@ class Config(Model):
     repeats: Repeats
     dtypes: Several[str]
     baselines: Several[str]
+    metric: Literal["latency", "throughput", "device"] = ABSENT
     ops: Annotated[dict[Label, Op], Field(min_length=1)]
     modes: Annotated[dict[Label, dict], Field(min_length=1)]
     sampling: Sampling
@@ -231,7 +234,7 @@ def _check_op(config: dict, op: str, entry: dict) -> Workload:
 
 
 def _check_cell(cell: Cell, workload: Workload) -> None:
-    known = [name for name in DTYPES if (name == "float8") == workload.float8]
+    known = [workload.only_dtype] if workload.only_dtype else [name for name in DTYPES if name not in CLAIMED]
     require_known(f"config: ops.{cell.op}: dtypes", cell.dtype, known)
     _check_size(f"config: ops.{cell.op}.sizes", workload, cell.size, DTYPES[cell.dtype].itemsize)
 

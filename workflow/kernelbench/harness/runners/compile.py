@@ -21,7 +21,7 @@ class Compile(Runner):
     options = {  # noqa: RUF012
         "backend": str,
         "mode": Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
-        **dict.fromkeys(("dynamic", "fullgraph", "regional", "skip_guards", "static_inputs"), bool),
+        **dict.fromkeys(("dynamic", "fullgraph", "regional", "partial", "skip_guards", "static_inputs"), bool),
         "workers": range(1, 65),
         "cache": Literal["warm", "second-process"],
     }
@@ -39,6 +39,9 @@ class Compile(Runner):
 
     def compiles(self, options):
         return True
+
+    def takes_part(self, options):
+        return options.get("partial", False)
 
     def uses_cuda_graphs(self, options):
         return options.get("mode") in CUDA_GRAPHS or options.get("backend") == "cudagraphs"
@@ -74,7 +77,7 @@ def _compiled_by_block(module, options: dict):
         raise Unsupported(NoRepeatedBlocks(is_model=False))
     shared = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
     copy = deepcopy(module, shared)
-    blocks = _blocks(copy)
+    blocks = find_blocks(copy)
     if not blocks:
         raise Unsupported(NoRepeatedBlocks(is_model=True))
     for block in blocks:
@@ -82,7 +85,7 @@ def _compiled_by_block(module, options: dict):
     return copy
 
 
-def _blocks(module) -> list:
+def find_blocks(module) -> list:
     """Return the repeated blocks of `module`: children of one class, with children of their own, of one container."""
     from torch import nn
 
@@ -90,7 +93,7 @@ def _blocks(module) -> list:
     alike = len(own) > 1 and len({type(child) for child in own}) == 1 and all(list(child.children()) for child in own)
     if alike and isinstance(module, nn.ModuleList | nn.Sequential):
         return own
-    return [block for child in own for block in _blocks(child)]
+    return [block for child in own for block in find_blocks(child)]
 
 
 def _tune_in_threads() -> None:

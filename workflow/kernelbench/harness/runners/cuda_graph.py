@@ -59,7 +59,7 @@ class _Gradients:
     """The gradients that a graph writes: another step in between leaves ones of its own with the weights."""
 
     def __init__(self, module):
-        self.weights = list(module.parameters())
+        self.weights = [weight for weight in module.parameters() if weight.grad is not None]
         self.gradients = [weight.grad for weight in self.weights]
 
     def attach(self) -> None:

@@ -10,7 +10,7 @@ from kernelbench.harness.workloads.matmul import Matmul
 class ScaledMatmul(Matmul):
     """a: (M, K), b: (K, N) by columns, the only way in which cuBLAS multiplies float8; scale: one float32, 1."""
 
-    float8 = True
+    only_dtype = "float8"
 
     def lay_out(self, inputs):
         import torch

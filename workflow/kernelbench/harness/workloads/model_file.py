@@ -1,0 +1,243 @@
+"""A user's model: a Python file, or an importable module, with `model()` and `inputs()`; a size being one of its cases.
+
+Nothing is known of it but what `kernelbench.running.inspect_model` finds out by calling it.
+"""
+
+import importlib
+import importlib.util
+import random
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from kernelbench.errors import InputError
+from kernelbench.harness.model import Model
+
+# The case of inputs that have no name.
+ONLY_CASE = "default"
+
+
+@dataclass(frozen=True)
+class ModelFile(Model):
+    """Inputs and output: whatever the model takes and returns, as long as they are tensors.
+
+    file: the path of a file, or the dotted name of a module; function: what makes the model, in place of `model`;
+    trains: whether the file has `loss(output)`, which makes a call a training step; digest: of the files that the model
+    is made of; cases: by name of a case the shape of each of its inputs; has_cases: whether `inputs()` names cases.
+    """
+
+    file: str = ""
+    function: str = "model"
+    trains: bool = False
+    digest: str = ""
+    cases: dict = field(default_factory=dict)
+    has_cases: bool = False
+
+    split = ()
+    only_dtype = "own"
+    is_foreign = True
+
+    def shapes(self, size, itemsize):
+        if size not in self.cases:
+            raise InputError(f"size {size} is no case of {self.file}; allowed: {', '.join(self.cases)}")
+        return {name: tuple(shape) for name, shape in self.cases[size].items()}
+
+    def check_size(self, size, itemsize):
+        self.shapes(size, itemsize)
+
+    def work(self, size, itemsize):
+        return None
+
+    def folders(self):
+        """Return the folder of the model's file, whose lines an error message names."""
+        found = import_file(self.file)
+        return [Path(found.__file__).parent] if found.__file__ else []
+
+    def construct(self, size, dtype, device):
+        import torch
+
+        model, names = self.make(torch.initial_seed()), list(self.cases[size])
+        module = model if is_module(model) and not _by_name(names) else _wrap(model, names)
+        return module.to(device)
+
+    def draw(self, size, dtype, device, seed):
+        return {name: tensor.to(device) for name, tensor in self.draw_cases(seed)[size].items()}
+
+    def make(self, seed: int):
+        """Return the model that the file makes after seeding: a torch.nn.Module, or a function of tensors."""
+        seed_all(seed)
+        model = find(self.file, self.function)()
+        if not callable(model):
+            raise InputError(
+                f"{self.file}: {self.function}() returns {_name(model)}; allowed: a torch.nn.Module, or a function of "
+                "tensors"
+            )
+        return model
+
+    def draw_cases(self, seed: int) -> dict[str, dict]:
+        """Return for each case the tensors that `inputs()` makes after seeding, by name: `0`, `1`, … without names.
+
+        Raises InputError for inputs that are not tensors.
+        """
+        seed_all(seed)
+        given = find(self.file, "inputs")()
+        cases = {ONLY_CASE: given}
+        if self.has_cases:
+            cases = {_label(name): case for name, case in given.items()}
+            if len(cases) < len(given):
+                raise InputError(f"{self.file}: inputs(): two cases are called {_repeated(given)}; give each a name")
+        if not cases:
+            raise InputError(f"{self.file}: inputs() is empty; return the tensors that the model takes")
+        return {name: self._name_tensors(case, name) for name, case in cases.items()}
+
+    def _name_tensors(self, case, name: str) -> dict:
+        import torch
+
+        listed = case if isinstance(case, Mapping | list | tuple) else [case]
+        named = dict(listed) if isinstance(listed, Mapping) else {str(place): one for place, one in enumerate(listed)}
+        for argument, tensor in named.items():
+            if not isinstance(tensor, torch.Tensor):
+                where = f"inputs() of case {name}" if name != ONLY_CASE else "inputs()"
+                raise InputError(
+                    f"{self.file}: {where}: {argument} is {_name(tensor)}; allowed: tensors, and what else the model "
+                    "takes is for model() to fix"
+                )
+        if not named:
+            raise InputError(f"{self.file}: inputs(): {name} is empty; return the tensors that the model takes")
+        return named
+
+    def step(self, function, module):
+        if not self.trains:
+            return function
+        optimizer, loss = self.optimizer(module), find(self.file, "loss")
+
+        def call(*inputs):
+            optimizer.zero_grad()
+            output = function(*inputs)
+            loss(output).backward()
+            optimizer.step()
+            return output
+
+        return call
+
+    def judged(self, output, module):
+        import torch
+
+        found = tuple(tensor.detach().clone() for tensor in list_tensors(output))
+        if not self.trains:
+            return found
+        gradients = [weight.grad.flatten() for weight in module.parameters() if weight.grad is not None]
+        return *found, torch.cat(gradients)
+
+
+@cache
+def import_file(file: str) -> ModuleType:
+    """Return the module of a model's file (a path that ends with .py) or name; raise InputError where there is none."""
+    if not file.endswith(".py"):
+        try:
+            return importlib.import_module(file)
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"model: {file}: no module {error.name}; allowed: the path of a Python file, or a module's dotted name"
+            ) from None
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise InputError(f"model: {file}: no such file; allowed: the path of a Python file, or a module's dotted name")
+    # As Python does for a script: the file may import its neighbours.
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(f"model_file_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def find(file: str, name: str) -> Callable:
+    """Return a function of a model's file; raise InputError where there is none of that name."""
+    found = getattr(import_file(file), name, None)
+    if not callable(found):
+        raise InputError(f"{file}: has no function {name}(); a model's file needs model() and inputs()")
+    return found
+
+
+def is_module(model) -> bool:
+    """Say whether a model is a torch.nn.Module and not a function of tensors."""
+    from torch import nn
+
+    return isinstance(model, nn.Module)
+
+
+def _by_name(names: list[str]) -> bool:
+    return not names[0].isdigit()
+
+
+def _wrap(model, names: list[str]):
+    """Return a module that calls a function, or a module that takes its inputs by name, with inputs in their order."""
+    from torch import nn
+
+    class Called(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs):
+            if _by_name(names):
+                return self.model(**dict(zip(names, inputs, strict=True)))
+            return self.model(*inputs)
+
+    return Called()
+
+
+def list_tensors(output, name: str = "output") -> list:
+    """Return the tensors of a model's output in their order; raise InputError where something else is in it.
+
+    Mappings, sequences and dataclasses are looked into; None says nothing. Complex tensors are returned as real ones.
+    """
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        return [torch.view_as_real(output) if output.is_complex() else output]
+    if output is None:
+        return []
+    if isinstance(output, Mapping):
+        inner = {f"{name}[{key!r}]": value for key, value in output.items()}
+    elif isinstance(output, list | tuple):
+        inner = {f"{name}[{place}]": value for place, value in enumerate(output)}
+    elif is_dataclass(output):
+        inner = {f"{name}.{one.name}": getattr(output, one.name) for one in fields(output)}
+    else:
+        raise InputError(
+            f"{name} of the model is {_name(output)}; allowed: tensors, and dicts, tuples, lists or dataclasses of them"
+        )
+    return [tensor for place, value in inner.items() for tensor in list_tensors(value, place)]
+
+
+def seed_all(seed: int) -> None:
+    """Seed all that a model's file may draw from."""
+    import numpy
+    import torch
+
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def _label(case) -> str:
+    """Return the name of a case as paths and tables have it: `batch 1` is batch-1."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", str(case)).strip("-.") or "case"
+
+
+def _repeated(given: Mapping) -> str:
+    labels = [_label(name) for name in given]
+    return next(label for label in labels if labels.count(label) > 1)
+
+
+def _name(value) -> str:
+    return "None" if value is None else f"a {type(value).__qualname__}"
+
+
+WORKLOAD = ModelFile
