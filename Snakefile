@@ -2,6 +2,7 @@
 
 snakemake plan                          how many jobs are left, how long they take, how much disk; measures nothing
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and report
+snakemake model --config model=FILE.py  measure a model of your own: which mode pays, and why, on one page
 snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
 snakemake paper                         the article and its supplement, from the recorded studies; measures nothing
 snakemake check                         what is wrong with the data that papers are built on, and what repairs it
@@ -16,10 +17,11 @@ import math
 import os
 from pathlib import Path
 
-from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress
+from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress, user_model
+from kernelbench.study import machine, model_study
 from kernelbench.study.imports import sources
 from kernelbench.study.study import Study
-from kernelbench.study.yaml_files import refuse_duplicates, parse_values
+from kernelbench.study.yaml_files import overlay, refuse_duplicates, parse_values
 
 preflight.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
 preflight.require_writable()
@@ -29,7 +31,7 @@ if not workflow.remote_exec:
 # A --configfile replaces config.yaml; Snakemake would merge the two.
 if not workflow.overwrite_configfiles:
 
-    configfile: "config.yaml"
+    configfile: "workflow/model.yaml" if "model" in config else "config.yaml"
 
 
 refuse_duplicates(workflow.configfiles)
@@ -39,7 +41,15 @@ submits = workflow.is_main_process and workflow.resource_scopes.is_local("gpu")
 if workflow.remote_exec:
     workflow.register_resource("gpu", 1)
 
-study = Study(config, here=not submits, given=parse_values(workflow.config_settings.config))
+given = parse_values(workflow.config_settings.config)
+if "model" in config:
+    asked = overlay(config, given)
+    device = machine.resolve(asked["machine"], here=not submits)[1]
+    is_here = not submits and device == machine.present()[1]  # A plan is made for other machines, too.
+    found = user_model.inspect(str(given.pop("model", asked["model"])), device, is_here)
+    study = Study(model_study.make(asked, found, device), here=not submits, given=given)
+else:
+    study = Study(config, here=not submits, given=given)
 lanes = gpu_lanes.Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
 for name, slots in lanes.alone().items():
     workflow.register_resource(name, slots)
@@ -63,6 +73,7 @@ include: "workflow/rules/gate.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
 include: "workflow/rules/verify.smk"
+include: "workflow/rules/model.smk"
 include: "workflow/rules/artefacts.smk"
 
 

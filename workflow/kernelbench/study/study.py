@@ -21,7 +21,7 @@ from kernelbench.study.yaml_files import overlay
 VERIFY = "verify"
 HARNESS = "workflow/kernelbench/harness"
 # Keys that say what is shown or compared besides, and do not change what is measured.
-NOT_MEASURED = ("presets", "recorded", "draft", "verify")
+NOT_MEASURED = ("presets", "recorded", "draft", "verify", "metric")
 
 
 class Study:
@@ -46,6 +46,7 @@ class Study:
         merged = _resolve(own, preset, {key: value for key, value in given.items() if key in own})
         self.recorded, self.draft = config.get("recorded", []), config.get("draft", False)
         self.verify = config.get("verify")
+        self.metric = config.get("metric", "latency")
         checks.check_recorded("recorded", self.recorded)
         checks.check_recorded("verify.study", [self.verify["study"]] if self.verify else [])
         self.modes = {mode: _trim_only(mode, entry, merged["ops"]) for mode, entry in merged["modes"].items()}
