@@ -122,7 +122,7 @@ def _list_files(module) -> dict[str, str]:
     depth = max(module.__name__.count(".") - 1, 0)
     top = file.parents[depth]
     loaded = [Path(each.__file__).resolve() for each in [*sys.modules.values()] if getattr(each, "__file__", None)]
-    own = {path for path in loaded if top in path.parents and not _is_installed(path)}
+    own = {path for path in loaded if top in path.parents and path.is_file() and not _is_installed(path)}
     return {str(path): blob_hash(path.read_bytes()) for path in sorted({*own, file})}
 
 

@@ -8,24 +8,26 @@ from kernelbench.study.cells import CONTROL, TWIN
 from kernelbench.study.yaml_files import overlay
 
 
-def make(config: dict, found: dict, device: str) -> dict:
-    """Return the mapping of the study; raise InputError where the model's file asks for modes that cannot be.
+def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dict]:
+    """Return the mapping of the study, and what of `given` is to be laid over it.
 
-    config: that of a study without ops; found: what `running.user_model.inspect` returns; device: "cuda" or "cpu".
+    config: that of a study without ops; given: values from the command line; found: what `running.user_model.inspect`
+    returns; device: "cuda" or "cpu". Raises InputError for modes or a metric that cannot be.
     """
-    if config.get("metric") == "device" and device == "cpu":
+    if overlay(config, given).get("metric") == "device" and device == "cpu":
         raise InputError("config: metric: device is GPU time, and this study is of a CPU; allowed: latency, throughput")
-    name = _name(found["file"])
+    name = given.get("study") or _name(found["file"])
     op = {
         "workload": "model_file",
         "dtypes": ["own"],
         "sizes": list(found["cases"]),
         **{key: found[key] for key in ("file", "function", "trains", "digest", "cases", "has_cases")},
     }
-    modes = _choose_modes(config["modes"], found, device)
+    modes = _choose_modes([config["modes"], found["modes"] or {}, given.get("modes", {})], found, device)
     baselines = [mode for mode, entry in modes.items() if mode not in (CONTROL, TWIN) and "diagnoses" not in entry]
-    kept = {key: value for key, value in config.items() if key != "model"}
-    return {"study": name, **kept, "ops": {name: op}, "modes": modes, "baselines": [TWIN, *baselines]}
+    study = {**config, "study": name, "ops": {name: op}, "modes": modes, "baselines": [TWIN, *baselines]}
+    del study["model"]
+    return study, {key: value for key, value in given.items() if key not in ("model", "modes", "study")}
 
 
 def require_named(config: dict, path: str) -> str:
@@ -35,18 +37,23 @@ def require_named(config: dict, path: str) -> str:
     return path
 
 
-def _choose_modes(modes: dict, found: dict, device: str) -> dict:
-    """Return the modes that the device has, with those of the model's file laid over them; None leaves one out."""
-    own = found["modes"] or {}
-    if not isinstance(own, dict) or not all(entry is None or isinstance(entry, dict) for entry in own.values()):
-        raise InputError(
-            f"{found['file']}: modes: {own!r} is not allowed; allowed: modes by name as in config.yaml, "
-            'such as {"compile-dynamic": {"runner": "compile", "dynamic": True}}; None leaves one out'
-        )
-    chosen = {mode: entry for mode, entry in overlay(modes, own).items() if entry is not None}
-    left_out = [mode for mode, entry in chosen.items() if entry.get("regional") and not found["has_blocks"]]
-    left_out += [mode for mode, entry in chosen.items() if device not in entry.get("devices", [device])]
-    return {mode: entry for mode, entry in chosen.items() if mode not in left_out}
+def _choose_modes(layers: list[dict], found: dict, device: str) -> dict:
+    """Return the modes of all layers, each laid over those before, that the device and the model have.
+
+    layers: modes by name with their entries; None instead of an entry leaves the mode out.
+    """
+    modes: dict = {}
+    for layer in layers:
+        if not isinstance(layer, dict) or not all(entry is None or isinstance(entry, dict) for entry in layer.values()):
+            raise InputError(
+                f"{found['file']}: modes: {layer!r} is not allowed; allowed: modes by name as in config.yaml, "
+                'such as {"compile-dynamic": {"runner": "compile", "dynamic": True}}; None leaves one out'
+            )
+        modes = overlay(modes, layer)
+    modes = {mode: entry for mode, entry in modes.items() if entry is not None}
+    left_out = [mode for mode, entry in modes.items() if entry.get("regional") and not found["has_blocks"]]
+    left_out += [mode for mode, entry in modes.items() if device not in entry.get("devices", [device])]
+    return {mode: entry for mode, entry in modes.items() if mode not in left_out}
 
 
 def _name(file: str) -> str:

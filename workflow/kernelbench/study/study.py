@@ -28,12 +28,12 @@ class Study:
     """A checked config, with the preset of the machine's device laid over it.
 
     config: the mapping of config.yaml (study.yaml holds one that is already resolved).
-    here: whether this machine measures; the login node of a cluster only submits.
     given: values from the command line, parsed by `yaml_files.parse_values`; they override everything else.
+    here: whether this machine measures; the login node of a cluster only submits.
     Raises InputError, one line, for whatever is wrong with it.
     """
 
-    def __init__(self, config: dict, here: bool = True, given: dict | None = None):
+    def __init__(self, config: dict, given: dict | None = None, here: bool = True):
         given = given or {}
         config = overlay(config, given) if given else config
         validate(checks.Config, config, "config")

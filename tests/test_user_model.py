@@ -1,0 +1,296 @@
+"""A user's model: found out before anything is measured, refused in one line, measured like any other op."""
+
+import json
+import re
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+import torch
+import yaml
+from checkout import ROOT, TINY
+
+from kernelbench.errors import InputError
+from kernelbench.harness import compiler, record
+from kernelbench.harness.measure import measure
+from kernelbench.harness.workloads.model_file import list_tensors
+from kernelbench.notes import NotDeterministic, PartlyEager, Raised, load
+from kernelbench.running import user_model
+from kernelbench.running.inspect_model import inspect
+from kernelbench.study import model_study
+from kernelbench.study.study import Study
+
+BASE = yaml.safe_load((ROOT / "workflow" / "model.yaml").read_text(encoding="utf-8"))
+PLAIN = """
+    import torch
+    from torch import nn
+
+    def model():
+        return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def inputs():
+        return torch.randn(4, 8)
+    """
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return what writes a model's file: PLAIN, with what is given replaced or added."""
+
+    def write(added="", name="mine.py", **replaced) -> str:
+        text = dedent(PLAIN)
+        for function, body in replaced.items():
+            head, _, rest = text.partition(f"def {function}():\n")
+            text = f"{head}def {function}():\n    {body}\n\n" + "\n".join(rest.splitlines()[2:])
+        (tmp_path / name).write_text(f"{text}\n{dedent(added)}", encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+def study_of(path: str, **given) -> Study:
+    """Return the study of a model on a CPU that it was called on."""
+    found = {**inspect(path, "model", "cpu"), "file": path, "function": "model", "digest": "x"}
+    config = {**BASE, "machine": "cpu", "sampling": TINY["sampling"], "presets": {}, "model": path}
+    return Study(*model_study.make(config, given, found, "cpu"))
+
+
+def measured(study: Study, mode="eager", case=None) -> dict:
+    (op,) = study.config["ops"]
+    compiler.forget()  # What another test compiled.
+    entry = measure(study.settings(study.job(op, "own", case or study.config["ops"][op]["sizes"][0], mode, 0)))
+    assert record.problem(entry) is None
+    torch.set_grad_enabled(True)
+    return entry
+
+
+# What is found out
+
+
+def test_the_cases_of_a_model_are_those_of_its_inputs(file):
+    assert inspect(file(), "model", "cpu")["cases"] == {"default": {"0": [4, 8]}}
+    cases = file(inputs='return {"batch 1": torch.randn(1, 8), "b=2": (torch.randn(2, 8),)}', name="cases.py")
+    assert inspect(cases, "model", "cpu")["cases"] == {"batch-1": {"0": [1, 8]}, "b-2": {"0": [2, 8]}}
+    named = file(inputs='return {"input": torch.randn(3, 8)}', name="named.py")
+    assert inspect(named, "model", "cpu")["cases"] == {"default": {"input": [3, 8]}}
+    both = file(
+        inputs='return {"input": {"input": torch.randn(3, 8)}, "b": {"input": torch.randn(4, 8)}}', name="two.py"
+    )
+    assert list(inspect(both, "model", "cpu")["cases"]) == ["input", "b"]
+
+
+def test_a_model_may_be_a_function_in_a_package_with_any_keywords(tmp_path, monkeypatch):
+    package = tmp_path / "mypackage"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "part.py").write_text("def double(x):\n    return 2 * x\n")
+    (package / "models.py").write_text(
+        "import torch\nfrom mypackage.part import double\n"
+        "def small():\n    return lambda **given: double(given['x'])\n"
+        "def inputs():\n    return {'x': torch.randn(2, 3)}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = inspect("mypackage.models", "small", "cpu")
+    assert found["cases"] == {"default": {"x": [2, 3]}}
+    assert {path.rpartition("/")[2] for path in found["files"]} == {"__init__.py", "models.py", "part.py"}
+
+
+def test_a_model_is_asked_again_once_one_of_its_files_has_changed(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(user_model.gpu_lanes, "LOCKS", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'workflow'}")
+    (tmp_path / "layer.py").write_text("from torch.nn import Linear as Layer\n")
+    path = file("from layer import Layer", model="return Layer(8, 2)")
+    asked = []
+    ask = user_model._ask
+    monkeypatch.setattr(user_model, "_ask", lambda *given: asked.append(given) or ask(*given))
+    first, again = (user_model.inspect(path, "cpu", True) for _ in range(2))
+    assert first == again and len(asked) == 1
+    (tmp_path / "layer.py").write_text("from torch.nn import Linear\n\nLayer = Linear\n")
+    assert user_model.inspect(path, "cpu", True)["digest"] != first["digest"] and len(asked) == 2
+    with pytest.raises(InputError, match=r"^\S*mine.py: has no function other\(\)"):
+        user_model.inspect(f"{path}:other", "cpu", True)
+
+
+def test_the_study_has_the_modes_that_the_model_and_the_device_have(file):
+    assert list(study_of(file()).modes) == ["eager", "eager-control", "compile"]
+    blocks = "return nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(2)))"
+    own = 'modes = {"dynamic": {"runner": "compile", "dynamic": True}, "compile": None}'
+    study = study_of(file(own, model=blocks, name="blocks.py"), repeats=5, modes={"eager-control": None})
+    assert list(study.modes) == ["eager", "compile-regional", "dynamic"]
+    assert (study.repeats, study.machine) == (5, "cpu-blocks")
+    assert study.config["baselines"] == ["eager", "compile-regional", "dynamic"]
+
+
+def test_an_edited_model_is_measured_anew_and_a_longer_study_is_not(file):
+    path = file()
+    found = {**inspect(path, "model", "cpu"), "file": path, "function": "model"}
+    config = {**BASE, "machine": "cpu", "model": path}
+    before, longer, edited = (
+        Study(*model_study.make(config, given, {**found, "digest": digest}, "cpu"))
+        for given, digest in (({}, "a"), ({"repeats": 5, "metric": "throughput"}, "a"), ({}, "b"))
+    )
+    job = before.jobs[0]
+    assert before.settings(job) == longer.settings(job) != edited.settings(job)
+
+
+# What is refused before anything is measured
+
+
+@pytest.mark.parametrize(
+    "replaced, said",
+    [
+        ({"model": "return 3"}, r"model\(\) returns a int"),
+        ({"inputs": "return 3"}, r"inputs\(\): 0 is a int"),
+        ({"inputs": "return {'one': [torch.ones(8), None]}"}, r"inputs\(\) of case one: 1 is None"),
+        ({"inputs": "return []"}, r"inputs\(\): default is empty"),
+        ({"inputs": "return {'a b': torch.ones(8), 'a-b': torch.ones(8)}"}, "two cases are called a-b"),
+        ({"inputs": "return torch.rand(4, 8, generator=torch.default_generator.seed() and None)"}, "input 0 of case"),
+        ({"inputs": "return torch.randn(torch.randint(1, 999, ()), 8)"}, "other shapes for another seed"),
+        ({"model": "torch.seed(); return nn.Linear(8, 2)"}, "weight (weight|bias) differs"),
+        ({"model": "return lambda x: x.tolist()"}, r"output\[0\]\[0\] of the model is a float"),
+        ({"model": "return lambda x: None"}, "the model returns no tensor"),
+        ({"added": "def loss(output):\n    return output"}, r"loss\(\) returns a tensor of shape \(4, 2\)"),
+        ({"added": "def loss(output):\n    return 1"}, r"loss\(\) returns int"),
+        (
+            {"added": "def loss(output):\n    return output.sum()", "model": "return torch.relu"},
+            "needs a model with weigh",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_measured_is_refused_in_a_line(file, replaced, said):
+    with pytest.raises(InputError, match=said) as error:
+        inspect(file(**replaced), "model", "cpu")
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path):
+    (tmp_path / "empty.py").touch()
+    for path, said in {
+        str(tmp_path / "none.py"): "no such file",
+        "no_such_package.models": "no module no_such_package",
+        str(tmp_path / "empty.py"): r"has no function model\(\)",
+    }.items():
+        with pytest.raises(InputError, match=said):
+            inspect(path, "model", "cpu")
+
+
+@pytest.mark.parametrize(
+    "replaced, said",
+    [
+        (
+            {"added": "import no_such_package"},
+            r"ModuleNotFoundError: .*no_such_package.* \(mine.py:\d+, in <module>\)$",
+        ),
+        ({"model": "return lambda x: x @ x"}, r"RuntimeError: .* \(mine.py:6, in <lambda>\)$"),
+    ],
+)
+def test_a_model_that_fails_is_refused_with_its_line(file, tmp_path, replaced, said):
+    command = [sys.executable, "-m", "kernelbench.running.inspect_model", file(**replaced), "model", "cpu", "answer"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert re.search(said, last)
+
+
+def test_modes_and_metrics_that_cannot_be_are_refused(file):
+    with pytest.raises(InputError, match=r"modes: .* is not allowed"):
+        study_of(file('modes = ["compile"]'))
+    with pytest.raises(InputError, match=r"modes.compile: dynamc is not a known key"):
+        study_of(file('modes = {"compile": {"dynamc": True}}', name="typo.py"))
+    with pytest.raises(InputError, match="metric: device is GPU time"):
+        study_of(file(name="metric.py"), metric="device")
+    with pytest.raises(InputError, match=r"metric: .*speed"):
+        study_of(file(name="speed.py"), metric="speed")
+    with pytest.raises(InputError, match="model is missing"):
+        model_study.require_named({}, "x")
+
+
+# What is measured
+
+
+def test_outputs_are_tensors_in_dicts_tuples_and_dataclasses(file):
+    from dataclasses import make_dataclass
+
+    pair = make_dataclass("Pair", ["left", "right"])
+    a, b = torch.ones(2), torch.zeros(3)
+    assert list_tensors({"a": a, "b": (b, None), "c": pair(a, [b])}) == [a, b, a, b]
+    assert list_tensors(torch.ones(2, dtype=torch.complex64))[0].shape == (2, 2)
+    with pytest.raises(InputError, match=r"output\['a'\]\[1\] of the model is a int"):
+        list_tensors({"a": (a, 3)})
+
+
+def test_a_model_is_measured_like_any_op(file):
+    entry = measured(study_of(file()))
+    assert entry["status"] == "ok" and entry["accuracy"]["reference"] == "float64"
+    assert entry["inputs"]["0"]["dtype"] == "float32" and "work" not in entry
+    assert {"latency", "throughput", "first_call"} <= entry["samples"].keys()
+
+
+def test_integers_are_compared_as_well_and_zeros_beside_others_say_nothing(file):
+    model = "return lambda x: (x.argmax(1), x * 0, x)"
+    assert measured(study_of(file(model=model)))["status"] == "ok"
+    zeros = measured(study_of(file(model="return lambda x: x * 0", name="zeros.py")))
+    assert zeros["status"] == "incorrect"
+
+
+def test_a_training_step_is_judged_by_its_gradients(file):
+    step = file("def loss(output):\n    return output.square().mean()")
+    entry = measured(study_of(step))
+    assert entry["status"] == "ok" and entry["settings"]["workload"]["trains"]
+
+
+def test_a_model_that_fixes_its_dtype_is_judged_by_a_second_eager_call(file):
+    model = "return lambda x: x @ torch.ones(8, 2)"
+    entry = measured(study_of(file(model=model)))
+    assert entry["status"] == "ok" and entry["accuracy"]["reference"] == "eager"
+    assert entry["accuracy"]["noise"] == 0 and entry["accuracy"]["limit"] == pytest.approx(2**-11.5)
+
+
+def test_a_model_that_is_not_deterministic_is_judged_by_how_far_two_calls_differ(file):
+    model = "return lambda x: x + 0.01 * torch.randn_like(x)"
+    entry = measured(study_of(file(model=model)))
+    found = entry["accuracy"]
+    assert entry["status"] == "ok" and isinstance(load(entry["reason"]), NotDeterministic)
+    assert 0.005 < found["noise"] < 0.05 and found["limit"] == pytest.approx(2 * found["noise"], rel=0.5)
+    wrong = "return lambda x: x + 0.01 * torch.randn_like(x) + torch.compiler.is_compiling()"
+    entry = measured(study_of(file(model=wrong, name="wrong.py"), modes={"compile": {"backend": "eager"}}), "compile")
+    assert entry["status"] == "incorrect"
+
+
+BROKEN = """
+    class Layer(nn.Module):
+        def forward(self, x):
+            return x.sin() + 1
+
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Layer()
+
+        def forward(self, x):
+            for _ in range(2):
+                x = self.layer(x)
+                if x.sum().item() > 1e9:
+                    x = x - 1
+            return x
+    """
+
+
+def test_a_mode_that_runs_partly_in_eager_mode_counts_and_says_where_it_breaks(file):
+    eager = {"backend": "eager", "workers": 1}
+    path = file(BROKEN, model="return Broken()")
+    entry = measured(study_of(path, modes={"compile": eager}), "compile")
+    assert entry["status"] == "ok" and isinstance(load(entry["reason"]), PartlyEager)
+    (broken,) = entry["compile"]["breaks"]
+    assert broken["place"].startswith("mine.py:") and ".item()" in broken["code"]
+    strict = measured(study_of(path, modes={"compile": {**eager, "partial": False}}), "compile")
+    assert strict["status"] == "unsupported"
+
+
+def test_a_mode_that_fails_says_where(file):
+    model = "return lambda x: x if not torch.compiler.is_compiling() else x @ x"
+    entry = measured(study_of(file(model=model), modes={"compile": {"backend": "eager"}}), "compile")
+    assert entry["status"] == "crashed" and isinstance(load(entry["reason"]), Raised)
+    assert json.dumps(entry["reason"])
