@@ -180,9 +180,7 @@ def test_images_are_taken_as_well():
 @needs_transformers
 def test_tokens_are_integers_of_the_vocabulary_that_follow_from_the_seed():
     workload = Transformers(model="BertModel", config=SMALL_BERT)
-    first, again, other = (
-        workload.draw("32x128", DTYPES["float16"], "cpu", seed)["tokens"] for seed in (3, 3, 4)
-    )
+    first, again, other = (workload.draw("32x128", DTYPES["float16"], "cpu", seed)["tokens"] for seed in (3, 3, 4))
     assert first.dtype == torch.int64 and first.shape == (32, 128)
     assert (int(first.min()), int(first.max())) == (0, 99)
     assert torch.equal(first, again) and not torch.equal(first, other)
