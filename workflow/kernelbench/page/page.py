@@ -23,7 +23,7 @@ def render(recommendation: dict) -> str:
     environment = Environment(
         loader=PackageLoader("kernelbench.page", ""), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"measured": texts.measured, "percent": percent, "code": texts.code, "failed": texts.failed}
+    environment.filters |= {"measured": texts.measured, "percent": percent, "code": texts.code, "remark": texts.remark}
     modes = [mode for case in recommendation["cases"] for mode in case["modes"]]
     return environment.get_template("page.html").render(
         recommendation,
@@ -44,6 +44,7 @@ def _list_figures(recommendation: dict) -> list[dict]:
     modes = [mode for case in recommendation["cases"] for mode in case["modes"] if mode["latency"]]
     drawn = {part for mode in modes for part in charts.split_call(mode)}
     parts = {PARTS[part]: colour for part, colour in COLOUR_OF_PART.items() if part in drawn}
+    title = "Where a call’s time goes" if "kernels" in drawn else "How long a call takes"
     verdicts = {"faster": "faster", "slower": "slower", "as fast, or undecided": "inconclusive"}
     return [
         {
@@ -54,7 +55,7 @@ def _list_figures(recommendation: dict) -> list[dict]:
         },
         {
             "id": "times",
-            "title": "Where a call’s time goes",
+            "title": title,
             "legend": parts,
             "specs": charts.draw_times(recommendation),
         },

@@ -1,10 +1,9 @@
 """A recommendation in the terminal: a table and an answer for each case."""
 
-from rich.padding import Padding
 from rich.table import Table
 
 from kernelbench.numbers import calls, signed
-from kernelbench.page.texts import failed, headline, measured
+from kernelbench.page.texts import headline, measured, remark
 
 
 def format_recommendation(recommendation: dict) -> list:
@@ -13,25 +12,26 @@ def format_recommendation(recommendation: dict) -> list:
     pieces = [f"{recommendation['name']} on {recommendation['device']}, PyTorch {software}"]
     for case in recommendation["cases"]:
         pieces += ["", _format_answer(case, recommendation), _format_modes(case, recommendation)]
-        pieces += [f"{mode['mode']}: {failed(mode)}" for mode in case["modes"] if mode["status"] != "ok"]
+        pieces += [f"{mode['mode']}: {said}" for mode in case["modes"] if (said := remark(mode))]
     return pieces
 
 
 def _format_answer(case: dict, recommendation: dict) -> str:
+    """Return a line with the answer and one with the reason."""
     mode = f"{case['mode']}, " if case["mode"] else ""
     ties = f"; not shown to be slower: {', '.join(case['ties'])}" if case["ties"] else ""
-    return f"{case['case']}: {mode}{headline(case, recommendation)}: {case['reason']}{ties}"
+    return f"{case['case']}: {mode}{headline(case, recommendation)}\n{case['reason']}{ties}"
 
 
-def _format_modes(case: dict, recommendation: dict) -> Padding:
+def _format_modes(case: dict, recommendation: dict) -> Table:
     """Return the table of the modes that ran."""
     table = Table(box=None, pad_edge=False)
     table.add_column("mode", overflow="fold")
-    for head in (recommendation["metric"], "first call", f"× {recommendation['baseline']}", "paid after"):
+    for head in (recommendation["metric"], "first call", f"× {recommendation['baseline']}", "paid at"):
         table.add_column(head, justify="right", no_wrap=True)
     for mode in case["modes"]:
         if mode["status"] == "ok":
             times = (measured(mode[name]) for name in (recommendation["metric"], "first_call"))
             style = "bold" if mode["mode"] == case["mode"] else ""
             table.add_row(mode["mode"], *times, signed(mode["speedup"]), calls(mode["paid"]), style=style)
-    return Padding(table, (0, 0, 0, 2), expand=False)
+    return table

@@ -19,10 +19,10 @@ def measured(found: dict | None, *names: str) -> str:
     return with_unit(values, unit)
 
 
-def failed(mode: dict) -> str:
-    """Return why a mode has no times."""
-    status = STATUSES.get(mode["status"], mode["status"])
-    return f"{status}: {mode['note']}" if mode["note"] else status
+def remark(mode: dict) -> str:
+    """Return what is to say of a mode beside its numbers: why it has none, and its note."""
+    status = "" if mode["status"] == "ok" else STATUSES.get(mode["status"], mode["status"])
+    return ": ".join(filter(None, [status, mode["note"]]))
 
 
 def headline(case: dict, recommendation: dict) -> str:
@@ -30,7 +30,7 @@ def headline(case: dict, recommendation: dict) -> str:
     if case["mode"] is None:
         return "no recommendation"
     if case["speedup"] is None:
-        return "nothing is shown to be faster"
+        return "leave the model as it is"
     return f"{ci(case)} times as fast as {recommendation['baseline']}{METRICS[recommendation['metric']]}"
 
 
