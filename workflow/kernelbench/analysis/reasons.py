@@ -111,4 +111,4 @@ def _tell_breaks(mode: dict, modes: list[dict]) -> str:
     told = f"{whole(count)} graph break{'s' if count > 1 else ''}"
     if breaks:
         told += f"{', the first' if count > 1 else ''} at {breaks[0]['place']} ({breaks[0]['reason']})"
-    return told if broken is mode else f"{told} in {broken['mode']}"
+    return told if broken is mode else f"{broken['mode']} has {told}"

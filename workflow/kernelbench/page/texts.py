@@ -48,4 +48,8 @@ def _write_compile(options: dict) -> str:
 
 
 def _write_capture(options: dict) -> str:
-    return "model = torch.cuda.make_graphed_callables(model, (example_input,))"
+    # Of a model that is called with gradients, it would capture the backward pass as well.
+    return (
+        "with torch.no_grad():  # inference, with inputs of this shape\n"
+        "    model = torch.cuda.make_graphed_callables(model, (example_input,))"
+    )
