@@ -11,6 +11,7 @@ A folder for each stage. A module imports only from its own stage and from those
     claims    rules on the tables, and measuring their rows again
     figures   from the tables to SVG
     paper     from the tables to the article, its supplement and the report of a machine
+    page      which mode to run a model in, as an HTML page and in the terminal
 
 `errors`, `notes`, `numbers` and `op_names` are for all of them.
 """

@@ -1,0 +1,1 @@
+"""The page: a recommendation as one HTML file, and in the terminal."""

@@ -1,0 +1,55 @@
+"""What the page and the terminal say of a recommendation: numbers with units, headlines, code to paste."""
+
+from kernelbench.analysis.reasons import STATUSES
+from kernelbench.harness.runners.compile import PASSED
+from kernelbench.numbers import ci, with_unit
+
+# What a speedup by the metric is a speedup of, where it is not the obvious one.
+METRICS = {"latency": "", "throughput": ", call after call", "device": " on the GPU"}
+
+
+def measured(found: dict | None, *names: str) -> str:
+    """Return the estimate of a quantity, or these other fields of it, with a unit that fits; nothing if missing."""
+    values = [found[name] for name in names or ("estimate",)] if found else [None]
+    if None in values:
+        return ""
+    unit = found["unit"]
+    if unit == "s" and max(values) < 1:
+        values, unit = [value * 1e6 for value in values], "µs"
+    return with_unit(values, unit)
+
+
+def remark(mode: dict) -> str:
+    """Return what is to say of a mode beside its numbers: why it has none, and its note."""
+    status = "" if mode["status"] == "ok" else STATUSES.get(mode["status"], mode["status"])
+    return ": ".join(filter(None, [status, mode["note"]]))
+
+
+def headline(case: dict, recommendation: dict) -> str:
+    """Return how much faster the recommended mode of a case is, or that there is none."""
+    if case["mode"] is None:
+        return "no recommendation"
+    if case["speedup"] is None:
+        return "leave the model as it is"
+    return f"{ci(case)} times as fast as {recommendation['baseline']}{METRICS[recommendation['metric']]}"
+
+
+def code(options: dict) -> str:
+    """Return the Python that brings a model into a mode, nothing for one that needs none; options: the mode's entry."""
+    write = {"compile": _write_compile, "cuda_graph": _write_capture}.get(options["runner"])
+    return write(options) if write else ""
+
+
+def _write_compile(options: dict) -> str:
+    passed = [f"{name}={options[name]!r}".replace("'", '"') for name in PASSED if name in options]
+    if options.get("regional"):
+        return f"for block in model.layers:  # your model's repeated blocks\n    block.compile({', '.join(passed)})"
+    return f"model = torch.compile({', '.join(['model', *passed])})"
+
+
+def _write_capture(options: dict) -> str:
+    # Of a model that is called with gradients, it would capture the backward pass as well.
+    return (
+        "with torch.no_grad():  # inference, with inputs of this shape\n"
+        "    model = torch.cuda.make_graphed_callables(model, (example_input,))"
+    )
