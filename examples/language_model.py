@@ -1,7 +1,4 @@
-"""A small language model that stops early once it is sure: a Python loop over its layers, and a graph break in each.
-
-snakemake model --resources gpu=1 --config model=examples/language_model.py
-"""
+"""A small language model that stops early once it is sure: a Python loop over its layers, and a graph break in each."""
 
 import torch
 from torch import nn

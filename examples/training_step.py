@@ -1,7 +1,4 @@
-"""A training step of a small classifier: forward pass, loss, backward pass, optimizer.
-
-snakemake model --resources gpu=1 --config model=examples/training_step.py
-"""
+"""A training step of a small classifier: forward pass, loss, backward pass, optimizer."""
 
 import torch
 from torch import nn

@@ -117,14 +117,14 @@ def test_all_modes_are_in_the_table(found, html):
     ],
 )
 def test_the_line_that_brings_a_model_into_a_mode(options, line):
-    assert code(options) == line
+    assert code(options, False) == line
 
 
 @pytest.mark.parametrize(
     "options", [{"runner": "compile", "regional": True, "fullgraph": True}, {"runner": "cuda_graph"}]
 )
 def test_code_to_paste_is_python(options):
-    compile(code(options), "pasted", "exec")
+    compile(code(options, False), "pasted", "exec")
 
 
 @pytest.mark.parametrize(

@@ -294,3 +294,18 @@ def test_a_mode_that_fails_says_where(file):
     entry = measured(study_of(file(model=model), modes={"compile": {"backend": "eager"}}), "compile")
     assert entry["status"] == "crashed" and isinstance(load(entry["reason"]), Raised)
     assert json.dumps(entry["reason"])
+
+
+# On a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["eager", "compile-reduce-overhead", "cuda-graph"])
+def test_a_step_of_a_model_is_right_on_a_gpu_in_each_mode(file, mode):
+    path = file("def loss(output):\n    return output.square().mean()")
+    found = {**inspect(path, "model", "cuda"), "file": path, "function": "model", "digest": "x"}
+    config = {**BASE, "machine": "h200", "sampling": TINY["sampling"], "presets": {}, "model": path}
+    study = Study(*model_study.make(config, {}, found, "cuda"), here=False)
+    entry = measured(study, mode)
+    assert entry["status"] == "ok", entry["reason"]
+    assert bool(entry["memory"]["graph_pools"]) == (mode != "eager")

@@ -45,5 +45,7 @@ rule model:
         **lanes.beside(),
     params:
         recommendation=f"{study.results}/recommendation.json",
+        page=f"{study.results}/report.html",
     shell:
-        "python workflow/scripts/show_recommendation.py --recommendation {params.recommendation:q} 2>&1 | tee {log:q}"
+        "python workflow/scripts/show_recommendation.py --recommendation {params.recommendation:q} --page {params.page:q}"
+        " 2>&1 | tee {log:q}"

@@ -104,11 +104,9 @@ def _tell_fusion(mode: dict) -> str:
 
 def _tell_breaks(mode: dict, modes: list[dict]) -> str:
     """Return the graph breaks of a mode or, where that is not compiled, of the first mode that has some."""
-    broken = next((each for each in ([mode] if mode["graphs"] else modes) if each["graph_breaks"]), None)
+    broken = next((each for each in ([mode] if mode["graphs"] else modes) if each["breaks"]), None)
     if broken is None:
         return ""
-    count, breaks = broken["graph_breaks"], broken["breaks"]
-    told = f"{whole(count)} graph break{'s' if count > 1 else ''}"
-    if breaks:
-        told += f"{', the first' if count > 1 else ''} at {breaks[0]['place']} ({breaks[0]['reason']})"
+    first, count = broken["breaks"][0], sum(each["count"] for each in broken["breaks"])
+    told = f"{whole(count)} graph break{'s, the first' if count > 1 else ''} at {first['place']} ({first['code']})"
     return told if broken is mode else f"{broken['mode']} has {told}"

@@ -14,18 +14,18 @@ from kernelbench.study.cells import ARM, CONTROL, Cell, cells_of, find_diagnosed
 # What a mode has of the table of measurements.
 MEASURED = ("latency", "throughput", "device", "host", "first_call", "peak_memory")
 # And of what its compiler and the profiler say.
-COMPILED = ("launched", "launches", "busy", "graphs", "graph_breaks", "nodes", "kernels", "breaks")
+COMPILED = ("launched", "launches", "busy", "graphs", "nodes", "kernels", "breaks")
 NOT_RUN = {"status": "unsupported", "reason": "not measured"}
 
 
 def recommend(document: dict, metric: str = "latency") -> dict:
     """Return what recommendation.json holds, from the content of the summary.json of a study of one model.
 
-    {name, machine, device, software, repeats, metric, confidence, baseline, doubtful {jobs, of}, control (the metric's
-    entry of summary.json), cases: [{case, mode, speedup, ci_low, ci_high, ties, reason, modes}]}; the mode is None
-    where eager has no times. modes: [{mode, options (its entry of the study), status, note, one {estimate, ci_low,
-    ci_high, unit} or None for each of MEASURED, speedup {speedup, ci_low, ci_high, verdict} or None, paid {kind,
-    calls} or None, COMPILED}].
+    {name, trains (whether a call is a training step), machine, device, software, repeats, metric, confidence, baseline,
+    doubtful {jobs, of}, control (the metric's entry of summary.json), cases: [{case, mode, speedup, ci_low, ci_high,
+    ties, reason, modes}]}; the mode is None where eager has no times. modes: [{mode, options (its entry of the study),
+    status, note, one {estimate, ci_low, ci_high, unit} or None for each of MEASURED, speedup {speedup, ci_low, ci_high,
+    verdict} or None, paid {kind, calls} or None, COMPILED}].
     Raises InputError for a metric that is not the time of a call, or was not measured.
     """
     study, environment = document["study"], document["environment"]
@@ -33,8 +33,10 @@ def recommend(document: dict, metric: str = "latency") -> dict:
     if metric not in allowed:
         raise InputError(f"metric: {metric} is no time of a call here; allowed: {', '.join(allowed)}")
     tables, suspects = _Tables(document, metric), document["jobs"]["suspects"]
+    name = next(iter(study["ops"]))
     return {
-        "name": next(iter(study["ops"])),
+        "name": name,
+        "trains": study["ops"][name].get("trains", False),
         "machine": study["machine"],
         "device": environment["gpu"]["name"] if environment["gpu"] else environment["host"]["cpu"],
         "software": {name: environment["software"].get(name) for name in ("torch", "triton")},

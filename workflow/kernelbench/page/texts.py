@@ -7,6 +7,14 @@ from kernelbench.numbers import ci, with_unit
 # What a speedup by the metric is a speedup of, where it is not the obvious one.
 METRICS = {"latency": "", "throughput": ", call after call", "device": " on the GPU"}
 
+# Of a model that is called with gradients, this would capture the backward pass as well.
+CAPTURED_CALL = """with torch.no_grad():  # inference, with inputs of this shape
+    model = torch.cuda.make_graphed_callables(model, (example_input,))"""
+CAPTURED_STEP = """graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):  # after a few steps on another stream
+    step()  # forward pass, backward pass and optimizer, which has to be capturable
+graph.replay()  # a step on what the input tensors hold now"""
+
 
 def measured(found: dict | None, *names: str) -> str:
     """Return the estimate of a quantity, or these other fields of it, with a unit that fits; nothing if missing."""
@@ -34,10 +42,16 @@ def headline(case: dict, recommendation: dict) -> str:
     return f"{ci(case)} times as fast as {recommendation['baseline']}{METRICS[recommendation['metric']]}"
 
 
-def code(options: dict) -> str:
-    """Return the Python that brings a model into a mode, nothing for one that needs none; options: the mode's entry."""
-    write = {"compile": _write_compile, "cuda_graph": _write_capture}.get(options["runner"])
-    return write(options) if write else ""
+def code(options: dict, trains: bool) -> str:
+    """Return the Python that brings a model into a mode, nothing for one that needs none.
+
+    options: the mode's entry; trains: whether a call is a training step.
+    """
+    if options["runner"] == "compile":
+        return _write_compile(options)
+    if options["runner"] == "cuda_graph":
+        return CAPTURED_STEP if trains else CAPTURED_CALL
+    return ""
 
 
 def _write_compile(options: dict) -> str:
@@ -45,11 +59,3 @@ def _write_compile(options: dict) -> str:
     if options.get("regional"):
         return f"for block in model.layers:  # your model's repeated blocks\n    block.compile({', '.join(passed)})"
     return f"model = torch.compile({', '.join(['model', *passed])})"
-
-
-def _write_capture(options: dict) -> str:
-    # Of a model that is called with gradients, it would capture the backward pass as well.
-    return (
-        "with torch.no_grad():  # inference, with inputs of this shape\n"
-        "    model = torch.cuda.make_graphed_callables(model, (example_input,))"
-    )
