@@ -300,6 +300,7 @@ def test_a_mode_that_fails_says_where(file):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("mode", ["eager", "compile-reduce-overhead", "cuda-graph"])
 def test_a_step_of_a_model_is_right_on_a_gpu_in_each_mode(file, mode):
     path = file("def loss(output):\n    return output.square().mean()")

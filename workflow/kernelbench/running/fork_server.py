@@ -71,12 +71,17 @@ def _load_workload(settings: dict) -> None:
 
 def _settle() -> None:
     """Make what was imported ready for a fork; end the parent, naming the threads, if an import started any."""
-    threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
-    threads = [name for name in threads if not name.startswith(HARMLESS)]
+    threads = list_threads()
     if len(threads) > 1:
         sys.exit(f"start: warm is not possible, an import started a thread: {threads}; allowed: start: fresh")
     gc.collect()
     gc.freeze()  # The collector of a forked process need not look through, and thereby copy, what is shared.
+
+
+def list_threads() -> list[str]:
+    """Return the names of this process's threads, without those that a fork does no harm to."""
+    threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return [name for name in threads if not name.startswith(HARMLESS)]
 
 
 def _is_other_user(connection: socket.socket) -> bool:

@@ -21,6 +21,7 @@ from kernelbench.harness.provenance import ROOT, blob_hash
 from kernelbench.harness.runners.compile import find_blocks
 from kernelbench.harness.workloads import model_file
 from kernelbench.harness.workloads.model_file import ModelFile
+from kernelbench.running.fork_server import list_threads
 
 # Any seed will do: what is compared was made with the same one.
 SEED = 1
@@ -29,12 +30,17 @@ INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "pure
 
 
 def inspect(file: str, function: str, device: str) -> dict:
-    """Return {cases, has_cases, trains, has_blocks, modes, files} of a model; raise InputError for whatever is wrong.
+    """Return {cases, has_cases, trains, has_blocks, modes, start, files}; raise InputError for whatever is wrong.
 
-    cases: by name the shape of each input; has_blocks: whether blocks repeat in it; modes: what the file says of them,
-    None if nothing; files: by path the hash of each file of the user's that was imported.
+    cases: by name the shape of each input; has_blocks: whether blocks repeat in the model; modes: what the file says of
+    them, None if nothing; start: how its jobs can start, "fresh" if what it imports starts threads or opens the GPU;
+    files: by path the hash of each file of the user's that was imported.
     device: where the model is called once, "cuda" or "cpu"; empty: nowhere, as this machine does not measure.
     """
+    import torch
+
+    ModelFile(file).load()
+    start = "fresh" if len(list_threads()) > 1 or torch.cuda.is_initialized() else "warm"
     module = model_file.import_file(file)
     trains = hasattr(module, "loss")
     found = ModelFile(file, function, trains)
@@ -52,6 +58,7 @@ def inspect(file: str, function: str, device: str) -> dict:
         "trains": trains,
         "has_blocks": model_file.is_module(model) and bool(find_blocks(model)),
         "modes": getattr(module, "modes", None),
+        "start": start,
         "files": _list_files(module),
     }
 

@@ -25,7 +25,14 @@ def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dic
     }
     modes = _choose_modes([config["modes"], found["modes"] or {}, given.get("modes", {})], found, device)
     baselines = [mode for mode, entry in modes.items() if mode not in (CONTROL, TWIN) and "diagnoses" not in entry]
-    study = {**config, "study": name, "ops": {name: op}, "modes": modes, "baselines": [TWIN, *baselines]}
+    study = {
+        **config,
+        "start": found["start"],
+        "study": name,
+        "ops": {name: op},
+        "modes": modes,
+        "baselines": [TWIN, *baselines],
+    }
     del study["model"]
     return study, {key: value for key, value in given.items() if key not in ("model", "modes", "study")}
 

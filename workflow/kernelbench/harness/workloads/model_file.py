@@ -3,12 +3,14 @@
 Nothing is known of it but what `kernelbench.running.inspect_model` finds out by calling it.
 """
 
+import ast
 import importlib
 import importlib.util
 import random
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -51,6 +53,17 @@ class ModelFile(Model):
 
     def work(self, size, itemsize):
         return None
+
+    def load(self):
+        """Run the file's imports of other packages, and nothing else of it: that is for the job's own process."""
+        path = Path(self.file)
+        if path.suffix != ".py" or not path.is_file():
+            return
+        with suppress(SyntaxError):  # The job reports it.
+            for node in ast.parse(path.read_bytes()).body:
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    with suppress(Exception):  # A neighbour of the file, or missing: the job will know.
+                        exec(compile(ast.Module([node], []), self.file, "exec"), {})
 
     def folders(self):
         """Return the folder of the model's file, whose lines an error message names."""
