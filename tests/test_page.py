@@ -11,15 +11,19 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from rich.console import Console
 from test_recommendation import document, only, over_eager
 
 from kernelbench.analysis.recommendation import recommend
+from kernelbench.analysis.summary import summarize
+from kernelbench.numbers import NBSP
 from kernelbench.page.page import render
 from kernelbench.page.terminal import format_recommendation
-from kernelbench.page.texts import code, measured
+from kernelbench.page.texts import code, headline, measured
+from kernelbench.study.config import RECORDED
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "workflow/scripts"
+SCRIPTS = ROOT / "workflow" / "scripts"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -163,3 +167,11 @@ def test_the_scripts_write_and_show_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["", *given, "--page", "report.html"])
     runpy.run_path(str(SCRIPTS / "show_recommendation.py"))["main"]()
     assert capsys.readouterr().out.rstrip().endswith("report.html")
+
+
+def test_the_readme_shows_what_the_recorded_model_gave():
+    found = recommend(summarize(RECORDED / "h200-resnet")[2])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for case in found["cases"]:
+        answer = f"{case['case']}: {case['mode']}, {headline(case, found)}\n    {case['reason']}\n"
+        assert answer.replace(NBSP, " ") in readme

@@ -3,7 +3,9 @@
 from rich.table import Table
 
 from kernelbench.numbers import calls, signed
-from kernelbench.page.texts import headline, measured, remark
+from kernelbench.page.texts import has_undecided, headline, measured, remark
+
+MORE = "? is undecided. More repeats decide more, and what is measured is kept: --config model=… repeats=5"
 
 
 def format_recommendation(recommendation: dict) -> list:
@@ -13,7 +15,7 @@ def format_recommendation(recommendation: dict) -> list:
     for case in recommendation["cases"]:
         pieces += ["", _format_answer(case, recommendation), _format_modes(case, recommendation)]
         pieces += [f"{mode['mode']}: {said}" for mode in case["modes"] if (said := remark(mode))]
-    return pieces
+    return [*pieces, "", MORE] if has_undecided(recommendation) else pieces
 
 
 def _format_answer(case: dict, recommendation: dict) -> str:

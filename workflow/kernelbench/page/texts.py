@@ -42,6 +42,12 @@ def headline(case: dict, recommendation: dict) -> str:
     return f"{ci(case)} times as fast as {recommendation['baseline']}{METRICS[recommendation['metric']]}"
 
 
+def has_undecided(recommendation: dict) -> bool:
+    """Say whether the comparison of any mode with the baseline is undecided."""
+    speedups = [mode["speedup"] for case in recommendation["cases"] for mode in case["modes"] if mode["speedup"]]
+    return any(speedup["verdict"] == "inconclusive" for speedup in speedups)
+
+
 def code(options: dict, trains: bool) -> str:
     """Return the Python that brings a model into a mode, nothing for one that needs none.
 
