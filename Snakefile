@@ -43,10 +43,11 @@ if workflow.remote_exec:
 
 given = parse_values(workflow.config_settings.config)
 if "model" in config:
-    device = machine.resolve(overlay(config, given)["machine"], here=not submits)[1]
+    asked = overlay(config, given)
+    device = machine.resolve(asked["machine"], here=not submits)[1]
     is_here = not submits and device == machine.present()[1]  # A plan is made for other machines, too.
     found = user_model.inspect(str(config["model"]), device, is_here)
-    study = Study(*model_study.make(config, given, found, device), here=not submits)
+    study = Study(*model_study.make(asked, given, found, device), here=not submits)
 else:
     study = Study(config, given, here=not submits)
 lanes = gpu_lanes.Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)
