@@ -9,6 +9,7 @@ from kernelbench.analysis.intervals import CONFIDENCE
 from kernelbench.analysis.payback import PAID_BY
 from kernelbench.analysis.reasons import explain_faster, explain_nothing_faster
 from kernelbench.errors import InputError
+from kernelbench.notes import Uncovered, find
 from kernelbench.study.cells import ARM, CONTROL, Cell, cells_of, find_diagnosed, modes_of
 
 # What a mode has of the table of measurements.
@@ -99,16 +100,17 @@ class _Tables:
     def _describe(self, cell: Cell, mode: str) -> dict:
         """Return the entry of a mode in `modes`."""
         arm = (*vars(cell).values(), mode)
+        # A device time with the host's time in it would not be understood beside the kernels' own.
+        measured = {name: self.summary.get((*arm, name)) for name in MEASURED}
+        if self.metric != "device" and measured["device"] and find(measured["device"]["notes"], Uncovered):
+            measured["device"] = None
         row, said = self.summary.get((*arm, self.metric), NOT_RUN), self.compilation.get(arm, {})
         return {
             "mode": mode,
             "options": self.study["modes"][mode],
             "status": row["status"],
             "note": row["reason"],
-            **{
-                name: _pick(self.summary.get((*arm, name)), "estimate", "ci_low", "ci_high", "unit")
-                for name in MEASURED
-            },
+            **{name: _pick(found, "estimate", "ci_low", "ci_high", "unit") for name, found in measured.items()},
             "speedup": _pick(self.speedups.get((*arm, self.baseline)), "speedup", "ci_low", "ci_high", "verdict"),
             "paid": _pick(self.paid.get(arm), "kind", "calls"),
             **{name: said.get(name) for name in COMPILED},

@@ -92,8 +92,8 @@ def _summary_rows(data: Measurements, ceilings: dict) -> Iterator[list]:
             status, reason = data.status_of(arm, metric)
             values = data.values(arm, metric)
             said = [reason, None if values is None else note_peaks(values)]
-            if metric == "device" and values is not None and not reason:
-                said[0] = _note_floor(values, floors.get(arm)) or _note_uncovered(uncovered.get(arm, 0))
+            if metric == "device" and values is not None:
+                said.insert(1, _note_floor(values, floors.get(arm)) or _note_uncovered(uncovered.get(arm, 0)))
             yield _summary_row(arm, metric, MEASURED[metric], values, status, said)
         values = data.values(arm, data.device_metric)
         if values is None:
