@@ -96,9 +96,9 @@ documents = ["paper/paper.pdf", "paper/build/claims.done", "paper/supplement.pdf
 rule all:
     default_target: True
     input:
-        # A study with a name is one of many that the article is about: its own answer is its report.
+        # A study with a name is one of many that the article is about: its own answer is its report, of a model its page.
         documents if recorded and "study" not in config else [],
-        f"{study.results}/report.pdf",
+        f"{study.results}/{'report.html' if 'model' in config else 'report.pdf'}",
         expand(f"{study.results}/{{table}}.csv", table=["summary", "speedups"]),
         # Snakemake does not miss a file that only made others: a deleted record has to be wanted for itself.
         study.records(),
