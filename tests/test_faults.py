@@ -193,7 +193,7 @@ def test_no_process_and_no_temporary_directory_outlives_the_run(faults):
     ],
 )
 def test_running_out_of_any_memory_is_oom(error):
-    assert measure._failure(error)[0] == "oom"
+    assert measure._failure(error, [])[0] == "oom"
 
 
 @pytest.fixture(scope="module")
@@ -497,7 +497,7 @@ def test_a_damaged_record_is_refused_with_file_and_repair(measured, monkeypatch,
     path = tmp_path / "records/sound/float32/8/warm/0.json"
     path.write_text(change(path.read_text()), encoding="utf-8", errors="surrogateescape")
     # Only a workload of the checkout's own is missing here.
-    own = SimpleNamespace(check_size=lambda *_: None, float8=False)
+    own = SimpleNamespace(check_size=lambda *_: None, only_dtype=None)
     monkeypatch.setattr("kernelbench.study.config.workload_of", lambda op, entry: own)
     study = Study(study_of({"sound": op("none", "warm")}, repeats=2))
     with pytest.raises(InputError) as refused:
