@@ -17,6 +17,8 @@ import math
 import os
 from pathlib import Path
 
+from snakemake.logging import logger
+
 from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress, user_model
 from kernelbench.study import machine, model_study
 from kernelbench.study.imports import sources
@@ -48,6 +50,8 @@ if "model" in config:
     is_here = not submits and device == machine.present()[1]  # A plan is made for other machines, too.
     found = user_model.inspect(str(config["model"]), device, is_here)
     study = Study(*model_study.make(asked, given, found, device), here=not submits)
+    if workflow.is_main_process:
+        logger.info(model_study.describe(found, list(study.modes), study.repeats))
 else:
     study = Study(config, given, here=not submits)
 lanes = gpu_lanes.Lanes(study, workflow.global_resources["gpu"].value if "gpu" in workflow.global_resources else 1)

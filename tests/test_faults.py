@@ -193,7 +193,7 @@ def test_no_process_and_no_temporary_directory_outlives_the_run(faults):
     ],
 )
 def test_running_out_of_any_memory_is_oom(error):
-    assert measure._failure(error, [])[0] == "oom"
+    assert measure.classify(error, [])[0] == "oom"
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,6 @@
 
 import gc
 import json
-import re
-import subprocess
-import sys
 from textwrap import dedent
 
 import pytest
@@ -50,6 +47,14 @@ def file(tmp_path):
     return write
 
 
+@pytest.fixture
+def asking(tmp_path, monkeypatch) -> None:
+    """Have models inspected in processes of their own, which keep answers and lock in a folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(user_model.gpu_lanes, "LOCKS", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'workflow'}")
+
+
 def study_of(path: str, **given) -> Study:
     """Return the study of a model on a CPU that it was called on."""
     found = {**inspect(path, "model", "cpu"), "file": path, "function": "model", "digest": "x"}
@@ -79,6 +84,15 @@ def test_the_cases_of_a_model_are_those_of_its_inputs(file):
         inputs='return {"input": {"input": torch.randn(3, 8)}, "b": {"input": torch.randn(4, 8)}}', name="two.py"
     )
     assert list(inspect(both, "model", "cpu")["cases"]) == ["input", "b"]
+    keywords = 'return {"small": torch.randn(3, 8), "large": torch.randn(4, 8)}'
+    path = file(model="return lambda x, **options: x", inputs=keywords, name="keywords.py")
+    assert list(inspect(path, "model", "cpu")["cases"]) == ["small", "large"]
+    builtin = file(model="return torch.relu", inputs=keywords, name="builtin.py")
+    assert list(inspect(builtin, "model", "cpu")["cases"]) == ["small", "large"]
+
+
+def test_a_loss_of_none_is_no_training_step(file):
+    assert inspect(file("loss = None"), "model", "cpu")["trains"] is False
 
 
 def test_a_model_may_be_a_function_in_a_package_with_any_keywords(tmp_path, monkeypatch):
@@ -97,10 +111,7 @@ def test_a_model_may_be_a_function_in_a_package_with_any_keywords(tmp_path, monk
     assert {path.rpartition("/")[2] for path in found["files"]} == {"__init__.py", "models.py", "part.py"}
 
 
-def test_a_model_is_asked_again_once_one_of_its_files_has_changed(file, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(user_model.gpu_lanes, "LOCKS", tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'workflow'}")
+def test_a_model_is_asked_again_once_one_of_its_files_has_changed(file, tmp_path, asking, monkeypatch):
     (tmp_path / "layer.py").write_text("from torch.nn import Linear as Layer\n")
     path = file("from layer import Layer", model="return Layer(8, 2)")
     asked = []
@@ -142,15 +153,28 @@ def test_an_edited_model_is_measured_anew_and_a_longer_study_is_not(file):
 @pytest.mark.parametrize(
     "replaced, said",
     [
-        ({"model": "return 3"}, r"model\(\) returns a int"),
-        ({"inputs": "return 3"}, r"inputs\(\): 0 is a int"),
-        ({"inputs": "return {'one': [torch.ones(8), None]}"}, r"inputs\(\) of case one: 1 is None"),
+        ({"model": "return 3"}, r"model\(\) returns a value of type int"),
+        ({"added": "model = nn.Linear(8, 2)"}, r"mine.py: model is of type Linear; make it a function"),
+        ({"model": "return torch.compile(nn.Linear(8, 2))"}, r"model\(\) returns a model that is compiled"),
+        ({"model": "part = nn.Linear(8, 2); part.compile(); return nn.Sequential(part)"}, "a model that is compiled"),
+        ({"model": "return torch.jit.script(nn.Linear(8, 2))"}, "a model that is compiled"),
+        ({"model": "return nn.LazyLinear(2)"}, "weight weight has no shape yet"),
+        ({"model": "return nn.Linear(8, 2, device='meta')"}, "weight weight is on the meta device"),
+        ({"inputs": "return torch.eye(8).to_sparse()"}, "input 0 of case default has the layout torch.sparse_coo"),
+        ({"inputs": "return 3"}, r"inputs\(\): input 0 is of type int"),
+        ({"inputs": "return {'input': 3}"}, r"inputs\(\): input input is of type int"),
+        ({"inputs": "return {'one': [torch.ones(8), None]}"}, r"inputs\(\) of case one: input 1 is None"),
+        (
+            {"model": "return lambda x, mask: x", "inputs": "return {'x': torch.ones(8), 'masc': torch.ones(8)}"},
+            r"masc is no argument of the model \(did you mean mask\?\); allowed: x, mask",
+        ),
+        ({"added": "modes = {'compile': {'runner': {1, 2}}}"}, "modes: .*set"),
         ({"inputs": "return []"}, r"inputs\(\): default is empty"),
         ({"inputs": "return {'a b': torch.ones(8), 'a-b': torch.ones(8)}"}, "two cases are called a-b"),
         ({"inputs": "return torch.rand(4, 8, generator=torch.default_generator.seed() and None)"}, "input 0 of case"),
         ({"inputs": "return torch.randn(torch.randint(1, 999, ()), 8)"}, "other shapes for another seed"),
         ({"model": "torch.seed(); return nn.Linear(8, 2)"}, "weight (weight|bias) differs"),
-        ({"model": "return lambda x: x.tolist()"}, r"output\[0\]\[0\] of the model is a float"),
+        ({"model": "return lambda x: x.tolist()"}, r"mine.py: output\[0\]\[0\] is of type float"),
         ({"model": "return lambda x: None"}, "the model returns no tensor"),
         ({"added": "def loss(output):\n    return output"}, r"loss\(\) returns a tensor of shape \(4, 2\)"),
         ({"added": "def loss(output):\n    return 1"}, r"loss\(\) returns int"),
@@ -172,6 +196,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path):
         str(tmp_path / "none.py"): "no such file",
         "no_such_package.models": "no module no_such_package",
         str(tmp_path / "empty.py"): r"has no function model\(\)",
+        str(tmp_path / "empty"): r"did you mean \S*empty.py\?",
     }.items():
         with pytest.raises(InputError, match=said):
             inspect(path, "model", "cpu")
@@ -184,15 +209,21 @@ def test_a_file_that_is_no_model_is_refused(tmp_path):
             {"added": "import no_such_package"},
             r"ModuleNotFoundError: .*no_such_package.* \(mine.py:\d+, in <module>\)$",
         ),
-        ({"model": "return lambda x: x @ x"}, r"RuntimeError: .* \(mine.py:6, in <lambda>\)$"),
+        ({"model": "return lambda x: x @ x"}, r"RuntimeError: .* \(in eager mode, mine.py:6, in <lambda>\)$"),
+        (
+            {"inputs": "return {'fits': torch.ones(4, 8), 'wide': torch.ones(4, 9)}"},
+            r"RuntimeError: .* \(in case wide\)$",
+        ),
+        ({"added": "import sys\nsys.exit(3)"}, r"SystemExit: 3 \(mine.py:\d+, in <module>\)$"),
+        ({"added": "import argparse\nargparse.ArgumentParser().parse_args()\n1 / 0"}, "ZeroDivisionError"),
+        ({"added": "import atexit\natexit.register(print, 'later')\n1 / 0"}, "ZeroDivisionError"),
+        ({"added": "import os\nos._exit(3)"}, "called it once ended with 3"),
     ],
 )
-def test_a_model_that_fails_is_refused_with_its_line(file, tmp_path, replaced, said):
-    command = [sys.executable, "-m", "kernelbench.running.inspect_model", file(**replaced), "model", "cpu", "answer"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    last = done.stderr.strip().splitlines()[-1]
-    assert done.returncode == 1
-    assert re.search(said, last)
+def test_a_model_that_fails_is_refused_with_its_line(file, tmp_path, asking, replaced, said):
+    with pytest.raises(InputError, match=said) as error:
+        user_model.inspect(file(**replaced), "cpu", True)
+    assert "\n" not in str(error.value)
 
 
 def test_modes_and_metrics_that_cannot_be_are_refused(file):
@@ -200,6 +231,10 @@ def test_modes_and_metrics_that_cannot_be_are_refused(file):
         study_of(file('modes = ["compile"]'))
     with pytest.raises(InputError, match=r"modes.compile: dynamc is not a known key"):
         study_of(file('modes = {"compile": {"dynamc": True}}', name="typo.py"))
+    with pytest.raises(InputError, match=r"modes: compile-regionl is no mode \(did you mean compile-regional\?\)"):
+        study_of(file('modes = {"compile-regionl": None}', name="left.py"))
+    with pytest.raises(InputError, match="modes: eager cannot be left out"):
+        study_of(file('modes = {"eager": None}', name="alone.py"))
     with pytest.raises(InputError, match="metric: device is GPU time"):
         study_of(file(name="metric.py"), metric="device")
     with pytest.raises(InputError, match=r"metric: .*speed"):
@@ -218,7 +253,7 @@ def test_outputs_are_tensors_in_dicts_tuples_and_dataclasses(file):
     a, b = torch.ones(2), torch.zeros(3)
     assert list_tensors({"a": a, "b": (b, None), "c": pair(a, [b])}) == [a, b, a, b]
     assert list_tensors(torch.ones(2, dtype=torch.complex64))[0].shape == (2, 2)
-    with pytest.raises(InputError, match=r"output\['a'\]\[1\] of the model is a int"):
+    with pytest.raises(InputError, match=r"output\['a'\]\[1\] is of type int"):
         list_tensors({"a": (a, 3)})
 
 

@@ -63,7 +63,7 @@ def measure(settings: dict, place: int | None = None, publish: Callable[[dict], 
         except Unsupported as error:
             job.end("unsupported", error.note)
         except Exception as error:  # Any failure is a result: it is named in the record and shown in the tables.
-            job.end(*_failure(error, job.folders))
+            job.end(*classify(error, job.folders))
     return job.record
 
 
@@ -83,7 +83,8 @@ def unfinished(record: dict, status: str, reason: Note | None) -> dict:
     return {**kept, "status": status, "reason": notes.dump(reason), "samples": {}}
 
 
-def _failure(error: Exception, folders: list[Path]) -> tuple[str, Note]:
+def classify(error: Exception, folders: list[Path]) -> tuple[str, Note]:
+    """Return the status of a job that an error ended, oom or crashed, and the error as a note."""
     words = f"{type(error).__name__}: {' '.join(str(error).split())}"
     # Besides torch's own exception: the driver's and the host's, and those that a compilation wraps.
     ran_out = isinstance(error, MemoryError) or re.search(r"OutOfMemory|out of memory|can't allocate memory", words)

@@ -1,6 +1,6 @@
 """Find out what a user's model is, before anything of it is measured: its cases, its files, and whether it works.
 
-As a program, in the environment of a job's process, it writes what `inspect` returns as JSON:
+As a program, in the environment of a job's process, it writes what `inspect` returns as JSON, or {error} in one line:
     python -m kernelbench.running.inspect_model FILE FUNCTION DEVICE OUTPUT
 """
 
@@ -13,9 +13,9 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
 
-from kernelbench.errors import InputError, run
+from kernelbench.errors import InputError, nearest, run
 from kernelbench.harness.dtypes import DTYPES
-from kernelbench.harness.measure import find_place
+from kernelbench.harness.measure import classify, find_place
 from kernelbench.harness.program import prepare
 from kernelbench.harness.provenance import ROOT, blob_hash
 from kernelbench.harness.runners.compile import find_blocks
@@ -35,48 +35,73 @@ def inspect(file: str, function: str, device: str) -> dict:
     cases: by name the shape of each input; has_blocks: whether blocks repeat in the model; modes: what the file says of
     them, None if nothing; start: how its jobs can start, "fresh" if what it imports starts threads or opens the GPU;
     files: by path the hash of each file of the user's that was imported.
-    device: where the model is called once, "cuda" or "cpu"; empty: nowhere, as this machine does not measure.
+    device: where the model is called once a case, "cuda" or "cpu"; empty: nowhere, as this machine does not measure.
     """
     import torch
 
     ModelFile(file).load()
     start = "fresh" if len(list_threads()) > 1 or torch.cuda.is_initialized() else "warm"
     module = model_file.import_file(file)
-    trains = hasattr(module, "loss")
+    trains = getattr(module, "loss", None) is not None
     found = ModelFile(file, function, trains)
     model = found.make(SEED)
     given = model_file.find(file, "inputs")()
-    found = replace(found, has_cases=isinstance(given, Mapping) and not _are_arguments(given, model))
+    found = replace(found, has_cases=isinstance(given, Mapping) and not _are_arguments(file, given, model))
     cases = found.draw_cases(SEED)
     found = replace(found, cases={name: {k: list(t.shape) for k, t in own.items()} for name, own in cases.items()})
     _require_same(found, model, cases)
-    if device:
-        _call(found, device)
+    for case in found.cases if device else []:
+        try:
+            _call(found, case, device)
+        except Exception as error:
+            if classify(error, [])[0] != "oom":  # What has no room says so in its row; a smaller case may have some.
+                error.add_note(f"in case {case}" if found.has_cases else "in eager mode")
+                raise
     return {
         "cases": found.cases,
         "has_cases": found.has_cases,
         "trains": trains,
         "has_blocks": model_file.is_module(model) and bool(find_blocks(model)),
-        "modes": getattr(module, "modes", None),
+        "modes": _find_modes(file, module),
         "start": start,
         "files": _list_files(module),
     }
 
 
-def _are_arguments(given: Mapping, model) -> bool:
-    """Say whether a mapping has the arguments of the model by name, and not its cases."""
-    import torch
-
-    if not all(isinstance(value, torch.Tensor) for value in given.values()):
+def _are_arguments(file: str, given: Mapping, model) -> bool:
+    """Say whether a mapping has the arguments of the model by name, and not its cases; refuse one that has both."""
+    if any(isinstance(value, Mapping | list | tuple) for value in given.values()):
         return False
-    parameters = signature(model.forward if model_file.is_module(model) else model).parameters
-    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return all(str(name).isidentifier() for name in given)
-    return given.keys() <= parameters.keys()
+    try:
+        parameters = signature(model.forward if model_file.is_module(model) else model).parameters.values()
+    except ValueError:  # What is written in C may have none.
+        return False
+    by_name = [
+        each.name for each in parameters if each.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    ]
+    others = [name for name in given if name not in by_name]
+    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+        return all(str(name).isidentifier() for name in given) and (not by_name or len(others) < len(given))
+    if others and len(others) < len(given):
+        raise InputError(
+            f"{file}: inputs(): {others[0]} is no argument of the model{nearest(others[0], by_name)}; "
+            f"allowed: {', '.join(by_name)}, or cases under names that no argument has"
+        )
+    return not others
+
+
+def _find_modes(file: str, module) -> dict | None:
+    """Return the file's modes; refuse what cannot be written as JSON, as a record must be."""
+    modes = getattr(module, "modes", None)
+    try:
+        return json.loads(json.dumps(modes))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{file}: modes: {error}; allowed: text, numbers, lists and dicts") from None
 
 
 def _require_same(found: ModelFile, model, cases: dict) -> None:
     """Refuse a model whose weights or inputs differ when they are made again after seeding."""
+    _require_dense(found, model, cases)
     before = _digest(model, cases)
     after = _digest(found.make(SEED), found.draw_cases(SEED))
     differ = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
@@ -89,10 +114,26 @@ def _require_same(found: ModelFile, model, cases: dict) -> None:
         raise InputError(f"{found.file}: inputs() has other shapes for another seed; return the same shapes each time")
 
 
+def _require_dense(found: ModelFile, model, cases: dict) -> None:
+    """Refuse weights and inputs without values of their own, or not in a dense layout."""
+    import torch
+
+    weights = [*model.named_parameters(), *model.named_buffers()] if model_file.is_module(model) else []
+    for what, tensor in [(f"weight {name}", tensor) for name, tensor in weights] + [
+        (f"input {name} of case {case}", tensor) for case, own in cases.items() for name, tensor in own.items()
+    ]:
+        if torch.nn.parameter.is_lazy(tensor):
+            raise InputError(f"{found.file}: {what} has no shape yet; let model() call the module once")
+        if tensor.is_meta:
+            raise InputError(f"{found.file}: {what} is on the meta device, without values; let model() make them")
+        if tensor.layout != torch.strided:
+            raise InputError(f"{found.file}: {what} has the layout {tensor.layout}; allowed: dense tensors")
+
+
 def _digest(model, cases: dict) -> dict[str, str]:
     """Return a digest of each weight, buffer and input by name."""
     state = model.state_dict() if model_file.is_module(model) else {}
-    tensors = {f"weight {name}": tensor for name, tensor in state.items() if hasattr(tensor, "numel")}
+    tensors = {f"weight {name}": tensor for name, tensor in state.items() if hasattr(tensor, "layout")}
     tensors |= {f"input {name} of case {case}": t for case, own in cases.items() for name, t in own.items()}
     return {name: _hash(tensor) for name, tensor in tensors.items()}
 
@@ -104,12 +145,11 @@ def _hash(tensor) -> str:
     return hashlib.sha256(plain.flatten().view(torch.uint8).numpy()).hexdigest() if plain.numel() else ""
 
 
-def _call(found: ModelFile, device: str) -> None:
-    """Call the model once at its first case, as its jobs will, and check what it returns."""
+def _call(found: ModelFile, case: str, device: str) -> None:
+    """Call the model once at a case, as its jobs will, and check what it returns."""
     import torch
 
     torch.set_grad_enabled(found.trains)
-    case = next(iter(found.cases))
     program = prepare(found, case, DTYPES["own"], device, SEED)
     if found.trains and not any(weight.requires_grad for weight in program.module.parameters()):
         raise InputError(f"{found.file}: loss() needs a model with weights to train; model() returns one without any")
@@ -142,13 +182,20 @@ def main() -> None:
     file, function, device, output = sys.argv[1:]
     try:
         found = inspect(file, function, device)
-    except Exception as error:
-        module = sys.modules.get(file) or Path(file)
-        folder = Path(getattr(module, "__file__", None) or module).resolve().parent
-        place = find_place(error, [folder])
-        said = " ".join(str(error).split())[:300]
-        raise InputError(f"{file}: {type(error).__name__}: {said}{f' ({place})' if place else ''}") from error
+    except InputError as error:
+        found = {"error": str(error)}
+    except (Exception, SystemExit) as error:
+        found = {"error": _describe(error, file)}
     Path(output).write_text(json.dumps(found), encoding="utf-8")
+
+
+def _describe(error: BaseException, file: str) -> str:
+    """Return an error of the user's own code in one line, with the case that it is of and its place in the file."""
+    module = sys.modules.get(file) or Path(file)
+    folder = Path(getattr(module, "__file__", None) or module).resolve().parent
+    said = " ".join(str(error).split())[:300]
+    where = ", ".join(filter(None, [*getattr(error, "__notes__", []), find_place(error, [folder])]))
+    return f"{file}: {type(error).__name__}: {said}{f' ({where})' if where else ''}"
 
 
 if __name__ == "__main__":

@@ -48,10 +48,13 @@ def _ask(file: str, function: str, device: str, here: bool) -> dict:
         answer = Path(folder, "answer.json")
         command = [sys.executable, "-m", "kernelbench.running.inspect_model", file, function, device if here else ""]
         done = subprocess.run([*command, str(answer)], env=variables, capture_output=True, text=True)
-        if done.returncode:
-            said = done.stderr.strip().splitlines() or [f"{file}: its inspection ended with {done.returncode}"]
-            raise InputError(said[-1])
-        return json.loads(answer.read_text(encoding="utf-8"))
+        if not answer.is_file():
+            said = (done.stderr.strip().splitlines() or ["nothing was printed"])[-1]
+            raise InputError(f"{file}: the process that called it once ended with {done.returncode}: {said}")
+        found = json.loads(answer.read_text(encoding="utf-8"))
+        if "error" in found:
+            raise InputError(found["error"])
+        return found
 
 
 def _hash(path: str) -> str | None:

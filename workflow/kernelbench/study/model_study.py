@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from kernelbench.errors import InputError
+from kernelbench.errors import InputError, nearest
 from kernelbench.study.cells import CONTROL, TWIN
 from kernelbench.study.yaml_files import overlay
 
@@ -37,6 +37,14 @@ def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dic
     return study, {key: value for key, value in given.items() if key not in ("model", "modes", "study")}
 
 
+def describe(found: dict, modes: list[str], repeats: int) -> str:
+    """Return in a line what is measured: the model, its cases with their shapes, the modes and the repeats."""
+    shapes = {case: [list(shape) for shape in inputs.values()] for case, inputs in found["cases"].items()}
+    cases = ", ".join(f"{case} {' '.join(map(str, own))}" for case, own in shapes.items())
+    kind = "training step" if found["trains"] else "inference"
+    return f"{found['file']}, {kind}; cases: {cases}; modes: {', '.join(modes)}; repeats: {repeats}"
+
+
 def require_named(config: dict, path: str) -> str:
     """Return the path; raise InputError where the config names no model, of which there would be a recommendation."""
     if "model" not in config:
@@ -56,8 +64,13 @@ def _choose_modes(layers: list[dict], found: dict, device: str) -> dict:
                 f"{found['file']}: modes: {layer!r} is not allowed; allowed: modes by name as in config.yaml, "
                 'such as {"compile-dynamic": {"runner": "compile", "dynamic": True}}; None leaves one out'
             )
+        for mode in [mode for mode, entry in layer.items() if entry is None and mode not in modes]:
+            known = ", ".join(modes)
+            raise InputError(f"{found['file']}: modes: {mode} is no mode{nearest(mode, modes)}; to leave out: {known}")
         modes = overlay(modes, layer)
     modes = {mode: entry for mode, entry in modes.items() if entry is not None}
+    if TWIN not in modes:
+        raise InputError(f"{found['file']}: modes: {TWIN} cannot be left out; every speedup is over it")
     left_out = [mode for mode, entry in modes.items() if entry.get("regional") and not found["has_blocks"]]
     left_out += [mode for mode, entry in modes.items() if device not in entry.get("devices", [device])]
     return {mode: entry for mode, entry in modes.items() if mode not in left_out}

@@ -62,7 +62,7 @@ class ModelFile(Model):
         with suppress(SyntaxError):  # The job reports it.
             for node in ast.parse(path.read_bytes()).body:
                 if isinstance(node, ast.Import | ast.ImportFrom):
-                    with suppress(Exception):  # A neighbour of the file, or missing: the job will know.
+                    with suppress(Exception, SystemExit):  # A neighbour of the file, or missing: the job will know.
                         exec(compile(ast.Module([node], []), self.file, "exec"), {})
 
     def folders(self):
@@ -86,8 +86,12 @@ class ModelFile(Model):
         model = find(self.file, self.function)()
         if not callable(model):
             raise InputError(
-                f"{self.file}: {self.function}() returns {_name(model)}; allowed: a torch.nn.Module, or a function of "
-                "tensors"
+                f"{self.file}: {self.function}() returns a value {_name(model)}; allowed: a torch.nn.Module, or a "
+                "function of tensors"
+            )
+        if is_compiled(model):
+            raise InputError(
+                f"{self.file}: {self.function}() returns a model that is compiled; return it as it is before that"
             )
         return model
 
@@ -116,8 +120,8 @@ class ModelFile(Model):
             if not isinstance(tensor, torch.Tensor):
                 where = f"inputs() of case {name}" if name != ONLY_CASE else "inputs()"
                 raise InputError(
-                    f"{self.file}: {where}: {argument} is {_name(tensor)}; allowed: tensors, and what else the model "
-                    "takes is for model() to fix"
+                    f"{self.file}: {where}: input {argument} is {_name(tensor)}; allowed: tensors; let model() fix "
+                    "what else the model takes"
                 )
         if not named:
             raise InputError(f"{self.file}: inputs(): {name} is empty; return the tensors that the model takes")
@@ -140,7 +144,7 @@ class ModelFile(Model):
     def judged(self, output, module):
         import torch
 
-        found = tuple(tensor.detach().clone() for tensor in list_tensors(output))
+        found = tuple(tensor.detach().clone() for tensor in list_tensors(output, f"{self.file}: output"))
         if not self.trains:
             return found
         gradients = [weight.grad.flatten() for weight in module.parameters() if weight.grad is not None]
@@ -151,6 +155,8 @@ class ModelFile(Model):
 def import_file(file: str) -> ModuleType:
     """Return the module of a model's file (a path that ends with .py) or name; raise InputError where there is none."""
     if not file.endswith(".py"):
+        if Path(f"{file}.py").is_file():
+            raise InputError(f"model: {file}: no such file; did you mean {file}.py?")
         try:
             return importlib.import_module(file)
         except ModuleNotFoundError as error:
@@ -160,8 +166,9 @@ def import_file(file: str) -> ModuleType:
     path = Path(file).resolve()
     if not path.is_file():
         raise InputError(f"model: {file}: no such file; allowed: the path of a Python file, or a module's dotted name")
-    # As Python does for a script: the file may import its neighbours.
+    # As Python does for a script: the file may import its neighbours, and has no arguments of KernelBench's to parse.
     sys.path.insert(0, str(path.parent))
+    sys.argv = [file]
     spec = importlib.util.spec_from_file_location(f"model_file_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -171,9 +178,12 @@ def import_file(file: str) -> ModuleType:
 
 def find(file: str, name: str) -> Callable:
     """Return a function of a model's file; raise InputError where there is none of that name."""
-    found = getattr(import_file(file), name, None)
-    if not callable(found):
+    module = import_file(file)
+    if not hasattr(module, name):
         raise InputError(f"{file}: has no function {name}(); a model's file needs model() and inputs()")
+    found = getattr(module, name)
+    if not callable(found) or is_module(found):
+        raise InputError(f"{file}: {name} is {_name(found)}; make it a function that returns this: def {name}(): …")
     return found
 
 
@@ -182,6 +192,18 @@ def is_module(model) -> bool:
     from torch import nn
 
     return isinstance(model, nn.Module)
+
+
+def is_compiled(model) -> bool:
+    """Say whether torch.compile or TorchScript has been at a model, or at a part of it."""
+    import torch
+
+    def has_been_at(part) -> bool:
+        scripted = isinstance(part, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+        in_place = getattr(part, "_compiled_call_impl", None) is not None
+        return scripted or in_place or hasattr(part, "_torchdynamo_orig_callable")
+
+    return any(has_been_at(part) for part in (model.modules() if is_module(model) else [model]))
 
 
 def _by_name(names: list[str]) -> bool:
@@ -224,7 +246,7 @@ def list_tensors(output, name: str = "output") -> list:
         inner = {f"{name}.{one.name}": getattr(output, one.name) for one in fields(output)}
     else:
         raise InputError(
-            f"{name} of the model is {_name(output)}; allowed: tensors, and dicts, tuples, lists or dataclasses of them"
+            f"{name} is {_name(output)}; allowed: tensors, and dicts, tuples, lists or dataclasses of them"
         )
     return [tensor for place, value in inner.items() for tensor in list_tensors(value, place)]
 
@@ -250,7 +272,7 @@ def _repeated(given: Mapping) -> str:
 
 
 def _name(value) -> str:
-    return "None" if value is None else f"a {type(value).__qualname__}"
+    return "None" if value is None else f"of type {type(value).__qualname__}"
 
 
 WORKLOAD = ModelFile
