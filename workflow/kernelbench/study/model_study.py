@@ -64,7 +64,8 @@ def _choose_modes(layers: list[dict], found: dict, device: str) -> dict:
                 f"{found['file']}: modes: {layer!r} is not allowed; allowed: modes by name as in config.yaml, "
                 'such as {"compile-dynamic": {"runner": "compile", "dynamic": True}}; None leaves one out'
             )
-        for mode in [mode for mode, entry in layer.items() if entry is None and mode not in modes]:
+        # In the first layer Snakemake has already laid what the command line gave over what there was.
+        for mode in [mode for mode, entry in layer.items() if modes and entry is None and mode not in modes]:
             known = ", ".join(modes)
             raise InputError(f"{found['file']}: modes: {mode} is no mode{nearest(mode, modes)}; to leave out: {known}")
         modes = overlay(modes, layer)
