@@ -12,6 +12,7 @@ snakemake verify                        measure a part of a recorded study again
 snakemake reproduce                     measure every recorded study again, which takes hours; each gets a report
 """
 
+import functools
 import json
 import math
 import os
@@ -20,10 +21,10 @@ from pathlib import Path
 from snakemake.logging import logger
 
 from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress, user_model
-from kernelbench.study import machine, model_study
+from kernelbench.study import machine, model_study, yaml_files
 from kernelbench.study.imports import sources
 from kernelbench.study.study import Study
-from kernelbench.study.yaml_files import overlay, refuse_duplicates, parse_values
+from kernelbench.study.yaml_files import overlay, parse_values
 
 preflight.require_checkout(Path(workflow.basedir), workflow.configfiles if workflow.overwrite_configfiles else [])
 preflight.require_writable()
@@ -36,7 +37,7 @@ if not workflow.overwrite_configfiles:
     configfile: "workflow/model.yaml" if "model" in config else "config.yaml"
 
 
-refuse_duplicates(workflow.configfiles)
+yaml_files.refuse_duplicates(workflow.configfiles)
 # With profiles/slurm each allocation has a GPU of its own, and the process that submits it measures nothing.
 submits = workflow.is_main_process and workflow.resource_scopes.is_local("gpu")
 # What runs in the allocation is not told of --resources, and would measure as many jobs at once as it has cores.
@@ -45,11 +46,11 @@ if workflow.remote_exec:
 
 given = parse_values(workflow.config_settings.config)
 if "model" in config:
-    asked = overlay(config, given)
-    device = machine.resolve(asked["machine"], here=not submits)[1]
+    device = machine.resolve(overlay(config, given)["machine"], here=not submits)[1]
     is_here = not submits and device == machine.present()[1]  # A plan is made for other machines, too.
     found = user_model.inspect(str(config["model"]), device, is_here)
-    study = Study(*model_study.make(asked, given, found, device), here=not submits)
+    base = functools.reduce(overlay, map(yaml_files.read, workflow.configfiles))
+    study = Study(*model_study.make(base, given, found, device), here=not submits)
     if workflow.is_main_process:
         logger.info(model_study.describe(found, list(study.modes), study.repeats))
 else:

@@ -4,8 +4,6 @@ import torch
 from transformers import ResNetConfig, ResNetForImageClassification
 
 ON_GPU = torch.cuda.is_available()
-
-
 SMALL = {"layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]}
 
 

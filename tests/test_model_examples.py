@@ -26,6 +26,7 @@ def test_a_model_is_planned_and_refused_without_being_measured(tmp_path):
         ("model", "--config", "model=none.py"): "model: none.py: no such file",
         ("model", "--config", "model=Snakefile"): "model: Snakefile: no module Snakefile",
         ("model", *model, "metric=device"): "config: metric: device is GPU time",
+        ("model", *model, "modes={compile-regionl: null}"): "--config: modes: compile-regionl is no mode",
     }.items():
         assert checkout.refuse(*given).startswith(said)
 

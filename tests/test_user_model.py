@@ -233,8 +233,10 @@ def test_modes_and_metrics_that_cannot_be_are_refused(file):
         study_of(file('modes = {"compile": {"dynamc": True}}', name="typo.py"))
     with pytest.raises(InputError, match=r"modes: compile-regionl is no mode \(did you mean compile-regional\?\)"):
         study_of(file('modes = {"compile-regionl": None}', name="left.py"))
-    with pytest.raises(InputError, match="modes: eager cannot be left out"):
+    with pytest.raises(InputError, match=r"alone.py: modes: eager cannot be left out"):
         study_of(file('modes = {"eager": None}', name="alone.py"))
+    with pytest.raises(InputError, match=r"--config: modes: compiel is no mode \(did you mean compile\?\)"):
+        study_of(file(name="given.py"), modes={"compiel": None})
     with pytest.raises(InputError, match="metric: device is GPU time"):
         study_of(file(name="metric.py"), metric="device")
     with pytest.raises(InputError, match=r"metric: .*speed"):

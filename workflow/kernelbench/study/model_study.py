@@ -11,8 +11,9 @@ from kernelbench.study.yaml_files import overlay
 def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dict]:
     """Return the mapping of the study, and what of `given` is to be laid over it.
 
-    config: that of a study without ops; given: values from the command line; found: what `running.user_model.inspect`
-    returns; device: "cuda" or "cpu". Raises InputError for modes or a metric that cannot be.
+    config: that of a study without ops, as its file has it; given: values from the command line; found: what
+    `running.user_model.inspect` returns; device: "cuda" or "cpu". Raises InputError for modes or a metric that cannot
+    be.
     """
     if overlay(config, given).get("metric") == "device" and device == "cpu":
         raise InputError("config: metric: device is GPU time, and this study is of a CPU; allowed: latency, throughput")
@@ -23,7 +24,8 @@ def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dic
         "sizes": list(found["cases"]),
         **{key: found[key] for key in ("file", "function", "trains", "digest", "cases", "has_cases")},
     }
-    modes = _choose_modes([config["modes"], found["modes"] or {}, given.get("modes", {})], found, device)
+    layers = {"config": config["modes"], found["file"]: found["modes"] or {}, "--config": given.get("modes", {})}
+    modes = _choose_modes(layers, found["has_blocks"], device)
     baselines = [mode for mode, entry in modes.items() if mode not in (CONTROL, TWIN) and "diagnoses" not in entry]
     study = {
         **config,
@@ -33,7 +35,7 @@ def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dic
         "modes": modes,
         "baselines": [TWIN, *baselines],
     }
-    del study["model"]
+    study.pop("model", None)
     return study, {key: value for key, value in given.items() if key not in ("model", "modes", "study")}
 
 
@@ -52,27 +54,26 @@ def require_named(config: dict, path: str) -> str:
     return path
 
 
-def _choose_modes(layers: list[dict], found: dict, device: str) -> dict:
+def _choose_modes(layers: dict[str, dict], has_blocks: bool, device: str) -> dict:
     """Return the modes of all layers, each laid over those before, that the device and the model have.
 
-    layers: modes by name with their entries; None instead of an entry leaves the mode out.
+    layers: by where they are given, modes by name with their entries; None instead of an entry leaves the mode out.
     """
     modes: dict = {}
-    for layer in layers:
+    for origin, layer in layers.items():
         if not isinstance(layer, dict) or not all(entry is None or isinstance(entry, dict) for entry in layer.values()):
             raise InputError(
-                f"{found['file']}: modes: {layer!r} is not allowed; allowed: modes by name as in config.yaml, "
+                f"{origin}: modes: {layer!r} is not allowed; allowed: modes by name as in config.yaml, "
                 'such as {"compile-dynamic": {"runner": "compile", "dynamic": True}}; None leaves one out'
             )
-        # In the first layer Snakemake has already laid what the command line gave over what there was.
-        for mode in [mode for mode, entry in layer.items() if modes and entry is None and mode not in modes]:
+        for mode in [mode for mode, entry in layer.items() if entry is None and mode not in modes]:
             known = ", ".join(modes)
-            raise InputError(f"{found['file']}: modes: {mode} is no mode{nearest(mode, modes)}; to leave out: {known}")
+            raise InputError(f"{origin}: modes: {mode} is no mode{nearest(mode, modes)}; allowed to leave out: {known}")
         modes = overlay(modes, layer)
+        if modes.get(TWIN) is None:
+            raise InputError(f"{origin}: modes: {TWIN} cannot be left out; every speedup is over it")
     modes = {mode: entry for mode, entry in modes.items() if entry is not None}
-    if TWIN not in modes:
-        raise InputError(f"{found['file']}: modes: {TWIN} cannot be left out; every speedup is over it")
-    left_out = [mode for mode, entry in modes.items() if entry.get("regional") and not found["has_blocks"]]
+    left_out = [mode for mode, entry in modes.items() if entry.get("regional") and not has_blocks]
     left_out += [mode for mode, entry in modes.items() if device not in entry.get("devices", [device])]
     return {mode: entry for mode, entry in modes.items() if mode not in left_out}
 
