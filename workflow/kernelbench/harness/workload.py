@@ -196,7 +196,7 @@ def build(workload: type, parameters: dict) -> Workload:
         raise InputError(f"{' and '.join(both)} are both given; allowed: one of them")
     for name, value in parameters.items():
         if name not in known:
-            allowed = ", ".join(["workload", "sizes", "dtypes", "modes", *known])
+            allowed = ", ".join(["workload", "sizes", "draw", "dtypes", "modes", *known])
             raise InputError(f"{name} is not a known key{nearest(name, allowed.split(', '))}; allowed: {allowed}")
         wanted = known[name].type
         if type(value) is not wanted or (wanted is int and value < 1):

@@ -20,7 +20,7 @@ ARM = [*CELL, "mode"]
 # The A/A arm, and the mode that it runs once more: their differences are what the procedure makes of no difference.
 CONTROL, TWIN = "eager-control", "eager"
 # Keys of an op's entry that are not parameters of its workload.
-ENTRY_KEYS = ("workload", "sizes", "dtypes", "modes")
+ENTRY_KEYS = ("workload", "sizes", "draw", "dtypes", "modes")
 
 
 @dataclass(frozen=True)

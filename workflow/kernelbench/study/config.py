@@ -58,6 +58,7 @@ class Op(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
     sizes: Sizes
+    draw: Annotated[int, Field(ge=1)] = ABSENT
     dtypes: Several[str] = ABSENT
     workload: str = ABSENT
     modes: Several[str] = ABSENT

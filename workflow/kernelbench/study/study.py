@@ -13,6 +13,7 @@ from kernelbench.study import config as checks
 from kernelbench.study import machine, yaml_files
 from kernelbench.study.cells import ENTRY_KEYS, Cell, Job, cells_of, modes_of, workload_name
 from kernelbench.study.config import PLAN_KEYS, PROCESS_KEYS
+from kernelbench.study.draw import draw_sizes
 from kernelbench.study.imports import files_of
 from kernelbench.study.validation import require_known, validate
 from kernelbench.study.yaml_files import overlay
@@ -44,6 +45,7 @@ class Study:
         own = {key: value for key, value in config.items() if key not in NOT_MEASURED}
         preset = config.get("presets", {}).get(self.device, {})
         merged = _resolve(own, preset, {key: value for key, value in given.items() if key in own})
+        merged["ops"] = draw_sizes(merged["ops"])
         self.recorded, self.draft = config.get("recorded", []), config.get("draft", False)
         self.verify = config.get("verify")
         self.metric = config.get("metric", "latency")

@@ -1,0 +1,37 @@
+"""Sizes that are drawn: an op with `draw: N` is measured at N of its sizes, chosen by what is in `kernels/`.
+
+Whoever tunes a kernel cannot know which sizes the tuned kernel will be judged by: every change to it draws anew.
+"""
+
+import hashlib
+
+from kernelbench.errors import InputError
+from kernelbench.harness import provenance
+
+KERNELS = "kernels/"
+
+
+def draw_sizes(ops: dict) -> dict:
+    """Return the ops of a study with the sizes drawn of those that have `draw`, in the order of their sizes.
+
+    Raises InputError where more are to be drawn than there are. A study's files hold what was drawn, without `draw`.
+    """
+    return {op: _draw(op, entry) if "draw" in entry else entry for op, entry in ops.items()}
+
+
+def _draw(op: str, entry: dict) -> dict:
+    sizes, number = entry["sizes"], entry["draw"]
+    if number > len(sizes):
+        raise InputError(f"config: ops.{op}.draw: {number} of {len(sizes)} sizes; allowed: at most {len(sizes)}")
+    drawn = sorted(sizes, key=lambda size: _rank(op, size))[:number]
+    rest = {key: value for key, value in entry.items() if key != "draw"}
+    return {**rest, "sizes": [size for size in sizes if size in drawn]}
+
+
+def _rank(op: str, size) -> bytes:
+    return hashlib.sha256(f"{_seed()} {op} {size}".encode()).digest()
+
+
+def _seed() -> str:
+    blobs = provenance.source_blobs()
+    return provenance.sources_digest({path: blob for path, blob in blobs.items() if path.startswith(KERNELS)})
