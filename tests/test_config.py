@@ -57,6 +57,41 @@ BAD = {
         {"targets": {"mode": "triton", "ratios": [{"ops": ["softmax"], "of": ["limit"]}]}},
         'targets.ratios.0: {"of": ["limit"], "ops": ["softmax"]} is not allowed; allowed: must or aim',
     ),
+    "target of a mode that is not there": (
+        {"targets": {"mode": "triton", "ratios": [{"ops": ["softmax"], "of": ["eagre"], "best": True, "must": 1}]}},
+        "targets.ratios.of: eagre is not known (did you mean eager?)",
+    ),
+    "floor without a mean": (
+        {"targets": {"mode": "triton", "ratios": [{"ops": ["softmax"], "of": ["eager"], "must": 1, "floor": 0.5}]}},
+        '"of": ["eager"], "ops": ["softmax"]} is not allowed; allowed: a floor with mean: true',
+    ),
+    "floor above the goal": (
+        {
+            "targets": {
+                "mode": "triton",
+                "ratios": [{"ops": ["softmax"], "of": ["eager"], "must": 1, "aim": 2, "floor": 1.1, "mean": True}],
+            }
+        },
+        '"ops": ["softmax"]} is not allowed; allowed: a floor of at most must',
+    ),
+    "limit as one of several modes": (
+        {"targets": {"mode": "triton", "ratios": [{"ops": ["softmax"], "of": ["limit"], "must": 1, "best": True}]}},
+        '"ops": ["softmax"]} is not allowed; allowed: best: true without limit',
+    ),
+    "group that is called as an op": (
+        {"targets": {"mode": "triton", "ratios": [{"ops": ["copy"], "of": ["eager"], "must": 1, "group": "softmax"}]}},
+        "targets.ratios.group: softmax is an op; allowed: a name that no op has",
+    ),
+    "floor of a call": (
+        {
+            "targets": {
+                "mode": "triton",
+                "ratios": [{"ops": ["softmax"], "of": ["eager"], "must": 1}],
+                "calls": [{"ops": ["softmax"], "of": ["eager"], "must": 1, "floor": 1}],
+            }
+        },
+        "targets.calls.0: floor is not a known key",
+    ),
     "misspelt library": (
         {"modes.liger": {"runner": "library", "library": "lige"}},
         "modes.liger.library: lige is not known (did you mean liger?)",

@@ -8,7 +8,7 @@ import pandas as pd
 from kernelbench import numbers
 from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
-from kernelbench.analysis.targets import meets
+from kernelbench.analysis.targets import holds_floor, meets
 from kernelbench.notes import FLAGS, find
 from kernelbench.paper.markdown import code, escape, sheet
 from kernelbench.paper.results import FLAGGED
@@ -75,12 +75,38 @@ def _doubts(document: dict) -> str:
 
 
 def _targets(document: dict) -> str:
+    """Return what the kernels reach of their goals; of floors only where a goal has one."""
+    has_floors = any(holds_floor(row) is not None for row in document["targets"])
+    floors = {"floor": _floor, "worst cell": _least} if has_floors else {}
     columns = {
-        "op": code("op"), "sizes": "sizes", "mode": code("mode"), "over": code("of"),
+        "op": code("op"), "sizes": _sizes, "mode": code("mode"), "over": _over,
         "goal": lambda row: numbers.value(row["must"]), "hoped for": lambda row: numbers.value(row["aim"]),
-        "reached": lambda row: numbers.value(row["reached"]), "at": lambda row: row["worst"] or "mean", "": meets,
+        "reached": lambda row: numbers.value(row["reached"]), "at": lambda row: escape(row["worst"] or "mean"),
+        **floors, "": meets,
     }  # fmt: skip
-    return sheet(document["targets"], "llllrrrrl", "Goals of the kernels, set before they were tuned", columns)
+    align = f"llllrrrr{'l' * len(floors)}l"
+    return sheet(document["targets"], align, "Goals of the kernels, set before they were tuned", columns)
+
+
+def _sizes(row: dict) -> list[str] | str:
+    """Return the sizes of a goal; of a group how many cells it has, as their names would fill a page."""
+    return row["sizes"] if row["dtype"] else f"{len(row['sizes'])} cells"
+
+
+def _over(row: dict) -> str:
+    of = row["of"]
+    return f"`{of}`" if isinstance(of, str) else f"best of {', '.join(f'`{mode}`' for mode in of)}"
+
+
+def _floor(row: dict) -> str | None:
+    """Return the floor of a goal, and whether it holds."""
+    said = {True: "held", False: "missed"}.get(holds_floor(row))
+    return said and f"{numbers.value(row['floor'])}, {said}"
+
+
+def _least(row: dict) -> str | None:
+    """Return the ratio of the worst cell of a goal with a floor, and that cell."""
+    return None if row.get("least") is None else f"{numbers.value(row['least'])} at `{row['least_at']}`"
 
 
 def predictions(studies: Studies) -> Iterator[str]:

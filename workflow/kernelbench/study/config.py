@@ -27,6 +27,7 @@ from kernelbench.study.validation import (
     Size,
     check_model,
     matching,
+    refuse,
     require_any,
     require_known,
     validate,
@@ -120,6 +121,20 @@ class Ratio(Call):
     """A target for the ratio of rates by device time, over other modes or the limit of the machine."""
 
     mean: bool = ABSENT
+    floor: Seconds = ABSENT
+    group: Label = ABSENT
+    best: bool = ABSENT
+
+    @check_model(mode="after")
+    def require_sense(self):
+        """Refuse a floor that says nothing beside the goal, and the limit as one of several modes."""
+        if self.floor and not self.mean:
+            raise refuse("a floor with mean: true; without it must is of each cell")
+        if self.floor and self.floor > (self.must or self.aim):
+            raise refuse("a floor of at most must, or of aim where there is no must")
+        if self.best and LIMIT in self.of:
+            raise refuse(f"best: true without {LIMIT}")
+        return self
 
 
 class Targets(Model):
@@ -287,12 +302,16 @@ def check_comparable(config: dict) -> None:
 
 
 def check_targets(config: dict) -> None:
-    """Raise InputError where a target names an unknown mode, op or size."""
+    """Raise InputError where a target names an unknown mode, op or size, or a group as an op is named."""
     targets = config.get("targets", {})
     if targets:
         require_known("config: targets.mode", targets["mode"], config["modes"])
     for kind, others in (("ratios", [LIMIT, *config["modes"]]), ("calls", config["modes"])):
         for target in targets.get(kind, []):
+            if target.get("group") in config["ops"]:
+                raise InputError(
+                    f"config: targets.{kind}.group: {target['group']} is an op; allowed: a name that no op has"
+                )
             for op in target["ops"]:
                 require_known(f"config: targets.{kind}.ops", op, config["ops"])
                 for size in target.get("sizes", []):
