@@ -1,5 +1,6 @@
 """A package that is not among those of the environment."""
 
+import shlex
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,11 +11,15 @@ from kernelbench.notes import NotImportable, NotInstalled
 
 @dataclass(frozen=True)
 class Package:
-    """Its name, the module to import, and an extra to install or the file of envs/ that pins it."""
+    """Its name, the module to import, and an extra and a version to install or the file of envs/ that pins it.
+
+    version: as in ">=4.0.0b1", which lets pip take a pre-release of this package and of no other.
+    """
 
     distribution: str
     module: str
     extra: str = ""
+    version: str = ""
     requirements: str = ""
 
     def require(self) -> None:
@@ -32,4 +37,5 @@ class Package:
         """The line that installs it."""
         if self.requirements:
             return f"pip install -r {self.requirements}"
-        return f"pip install '{self.distribution}[{self.extra}]'" if self.extra else f"pip install {self.distribution}"
+        wanted = self.distribution + (f"[{self.extra}]" if self.extra else "") + self.version
+        return f"pip install {shlex.quote(wanted)}"

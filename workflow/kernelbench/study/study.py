@@ -8,6 +8,7 @@ import json
 from functools import cached_property
 from pathlib import Path
 
+from kernelbench.harness import libraries, plugins
 from kernelbench.harness.provenance import ROOT
 from kernelbench.study import config as checks
 from kernelbench.study import machine, yaml_files
@@ -108,6 +109,10 @@ class Study:
     def _harness(self) -> list[str]:
         return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
 
+    @cached_property
+    def _libraries(self) -> list[str]:
+        return plugins.names(libraries)
+
     def place(self, job: Job) -> int:
         """Return the job's place in the planned order, from 0."""
         return self._places[job]
@@ -156,15 +161,16 @@ class Study:
         return self.modes[job.mode].get("timeout", self.config["timeout"])
 
     def sources(self, job: Job) -> list[str]:
-        """Return the files that the measurement of `job` depends on: harness, workload, runner, its kernel if any."""
+        """Return the files that the measurement of `job` depends on: harness, workload, runner, kernel if any."""
         classes = (of.__module__.split(".") for of in type(self.workloads[job.cell.op]).__mro__)
         bases = [f"workloads/{module[-1]}" for module in classes if "workloads" in module]
         runner = self.modes[job.mode]["runner"]
         kernel = ROOT / "kernels" / f"{workload_name(job.cell.op, self.config['ops'][job.cell.op])}.py"
         kernels = files_of(kernel, ROOT, packages=False) if runner == "kernel" else ()
+        library = [f"libraries/{name}" for name in self._libraries if name == self.modes[job.mode].get("library")]
         return [
             *self._harness,
-            *(f"{HARNESS}/{file}.py" for file in (*bases, f"runners/{runner}")),
+            *(f"{HARNESS}/{file}.py" for file in (*bases, f"runners/{runner}", *library)),
             *(path.relative_to(ROOT).as_posix() for path in kernels),
         ]
 

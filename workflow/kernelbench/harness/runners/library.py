@@ -6,7 +6,13 @@ from kernelbench.harness.workload import Unsupported
 from kernelbench.notes import RowsTooWide
 
 # The libraries besides PyTorch itself.
-PACKAGES = {"liger": Package("liger-kernel", "liger_kernel.ops"), "quack": Package("quack-kernels", "quack")}
+PACKAGES = {
+    "liger": Package("liger-kernel", "liger_kernel.ops"),
+    "quack": Package("quack-kernels", "quack"),
+    # There are pre-releases only, which pip takes where the version names one. The extra is for CUDA 13, as torch's is.
+    "fa4": Package("flash-attn-4", "flash_attn.cute", extra="cu13", version=">=4.0.0b1"),
+    "helion": Package("helion", "helion"),
+}
 # Those that are a program for torch.compile.
 COMPILED = ("flex",)
 # The widest rows that a library takes; wider ones it refuses with an exception of no particular type.

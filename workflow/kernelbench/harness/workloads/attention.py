@@ -35,7 +35,7 @@ class Attention(Workload):
     bound = "compute"
     split = ("q", "k", "v")
     either = ("batch", "tokens")
-    libraries = (*BACKENDS, "flex")
+    libraries = (*BACKENDS, "flex", "fa4")
 
     @property
     def independent(self):
@@ -65,6 +65,8 @@ class Attention(Workload):
             return self._backend(name)
         if name == "flex":
             return _flex(self.causal, bool(self.kv_heads))
+        if name == "fa4":
+            return _fa4(self.causal)
         return super().library(name)
 
     def _backend(self, name: str):
@@ -102,6 +104,22 @@ def _flex(causal: bool, shared: bool):
         if n not in masks:
             masks[n] = create_block_mask(_is_past, None, None, n, n, device=q.device) if causal else None
         return compiled(q, k, v, block_mask=masks[n], enable_gqa=shared)
+
+    return call
+
+
+def _fa4(causal: bool):
+    """Return FlashAttention-4, which wants and returns (batch, length, heads, head_dim): views, nothing is copied."""
+    from flash_attn.cute import flash_attn_func
+
+    def call(q, k, v):
+        try:
+            found = flash_attn_func(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal)
+        except (AssertionError, NotImplementedError) as error:  # So it refuses dtypes, head_dims and GPUs.
+            said = " ".join(str(error).split())[:150] or type(error).__name__
+            raise Unsupported(RuntimeRefused("fa4", said)) from None
+        output = found[0] if isinstance(found, tuple) else found  # Beside it may stand the sums of the softmax.
+        return output.transpose(1, 2)
 
     return call
 

@@ -1,6 +1,7 @@
 """Layer normalization over the last dimension with weight and bias, a size being the number of columns."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from kernelbench.harness.workload import Workload, length, rows_of
 
@@ -15,7 +16,7 @@ class LayerNorm(Workload):
     bytes: str = ""
 
     either = ("rows", "bytes")
-    libraries = ("liger", "quack")
+    libraries = ("liger", "quack", "helion")
 
     def shapes(self, size, itemsize):
         columns = length(size)
@@ -38,6 +39,10 @@ class LayerNorm(Workload):
             return lambda x, weight, bias: LigerLayerNormFunction.apply(x, weight, bias, EPS)
         if name == "quack":
             return _quack()
+        if name == "helion":
+            from kernelbench.harness.libraries.helion import layer_norm
+
+            return partial(layer_norm, eps=EPS)
         return super().library(name)
 
     def flops(self, size, itemsize):

@@ -13,7 +13,7 @@ class Softmax(Workload):
     bytes: str = ""
 
     either = ("rows", "bytes")
-    libraries = ("liger", "quack")
+    libraries = ("liger", "quack", "helion")
 
     def shapes(self, size, itemsize):
         return {"x": (rows_of(self, length(size) * itemsize), length(size))}
@@ -40,6 +40,10 @@ class Softmax(Workload):
             return LigerSoftmaxFunction.apply
         if name == "quack":
             from quack.softmax import softmax
+
+            return softmax
+        if name == "helion":
+            from kernelbench.harness.libraries.helion import softmax
 
             return softmax
         return super().library(name)
