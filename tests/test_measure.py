@@ -364,11 +364,19 @@ def test_a_library_is_measured_in_the_place_of_the_operation(settings, library):
     assert record.problem(entry) is None
 
 
-@pytest.mark.parametrize(("library", "name"), [("liger", "liger-kernel"), ("quack", "quack-kernels")])
-def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, monkeypatch, library, name):
+@pytest.mark.parametrize(
+    ("library", "name", "wanted"),
+    [
+        ("liger", "liger-kernel", "liger-kernel"),
+        ("quack", "quack-kernels", "quack-kernels"),
+        ("fa4", "flash-attn-4", "'flash-attn-4[cu13]>=4.0.0b1'"),
+        ("helion", "helion", "helion"),
+    ],
+)
+def test_a_missing_library_is_unsupported_and_says_what_installs_it(settings, monkeypatch, library, name, wanted):
     monkeypatch.setattr(package, "find_spec", lambda module: None)
     entry = measure(settings(run={"runner": "library", "library": library}))
-    assert (entry["status"], load(entry["reason"])) == ("unsupported", NotInstalled(name, f"pip install {name}"))
+    assert (entry["status"], load(entry["reason"])) == ("unsupported", NotInstalled(name, f"pip install {wanted}"))
 
 
 def test_rows_wider_than_a_library_takes_are_unsupported(settings, monkeypatch):

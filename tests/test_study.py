@@ -129,6 +129,15 @@ def test_a_job_depends_on_its_own_workload_and_kernel_only(gpu_study):
     assert all((Path(__file__).parents[1] / source).is_file() for source in triton)
 
 
+def test_a_kernel_in_the_language_of_a_library_is_a_source_of_that_library_alone(monkeypatch):
+    modes = {name: {"runner": "library", "library": name, "devices": ["cuda"]} for name in ("liger", "helion")}
+    ops = {"softmax": {"sizes": [128]}, "layer_norm": {"sizes": [128]}}
+    study = study_with(monkeypatch, ops=ops, modes={"eager": {"runner": "eager"}, **modes}, baselines=["eager"])
+    liger, helion = (study.sources(study.job("softmax", "float16", "128", name, 0)) for name in modes)
+    assert set(helion) - set(liger) == {"workflow/kernelbench/harness/libraries/helion.py"}
+    assert set(liger) <= set(helion)
+
+
 def test_a_kernel_is_its_file_and_those_that_it_imports(tmp_path):
     files = {
         "one": "from . import three, two",
