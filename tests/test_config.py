@@ -41,6 +41,30 @@ BAD = {
         {"ops.attention": {"sizes": [100], "tokens": 128}},
         "ops.attention.sizes: tokens: 100 does not divide 128; allowed: a divisor of it",
     ),
+    "layout of something else": (
+        {"ops.matmul.layout": "nm"},
+        "ops.matmul.sizes: layout: nm is not allowed; allowed: nn, nt, tn, tt",
+    ),
+    "queries of a causal op": (
+        {"ops.attention": {"sizes": [128], "causal": True, "queries": 1}},
+        "ops.attention.sizes: queries: not allowed with causal: true; allowed: one of the two",
+    ),
+    "heads that are no whole groups": (
+        {"ops.attention.kv_heads": 3},
+        "ops.attention.sizes: kv_heads: 3 does not divide 16; allowed: a divisor of it",
+    ),
+    "no queries": (
+        {"ops.attention.queries": 0},
+        "ops.attention: queries: 0 is not allowed; allowed: an integer of at least 1",
+    ),
+    "more sizes drawn than there are": (
+        {"ops.copy.draw": 2},
+        "ops.copy.draw: 2 of 1 sizes; allowed: at most 1",
+    ),
+    "no size drawn": (
+        {"ops.matmul.draw": 0},
+        "ops.matmul.draw: 0 is not allowed; it should be greater than or equal to 1",
+    ),
     "product of two": (
         {"ops.matmul.sizes": ["16x32"]},
         "size 16x32 is not allowed; allowed: an integer of at least 1, or three as in 16x4096x4096",
@@ -411,3 +435,8 @@ def test_another_gpu_is_refused_in_one_line(tmp_path):
 
 def test_the_config_of_the_default_study_is_accepted_as_it_is():
     assert snakemake("--dry-run", "--quiet").returncode == 0
+
+
+def test_a_study_whose_sizes_are_drawn_is_planned():
+    done = snakemake("--dry-run", "--quiet", "--configfile", ROOT / "workflow" / "studies" / "heldout.yaml")
+    assert done.returncode == 0, done.stderr

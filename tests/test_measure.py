@@ -347,12 +347,41 @@ def test_failures_become_records_without_times(settings, monkeypatch, function, 
         (LayerNorm(bytes="1MiB"), "512", {"x": (1024, 512), "weight": (512,), "bias": (512,)}, 8 * 1024 * 512),
         (Matmul(), "8", {"a": (8, 8), "b": (8, 8)}, 2 * 8**3),
         (Matmul(), "2x3x5", {"a": (2, 3), "b": (3, 5)}, 2 * 2 * 3 * 5),
+        (Matmul(layout="tt"), "2x3x5", {"a": (2, 3), "b": (3, 5)}, 2 * 2 * 3 * 5),
         (Attention(tokens=64, heads=2), "16", {n: (4, 2, 16, 64) for n in "qkv"}, 4 * 4 * 2 * 16**2 * 64),
+        (
+            Attention(batch=3, heads=6, kv_heads=2),
+            "16",
+            {"q": (3, 6, 16, 64), **{n: (3, 2, 16, 64) for n in "kv"}},
+            4 * 3 * 6 * 16**2 * 64,
+        ),
+        (
+            Attention(batch=3, heads=6, kv_heads=2, queries=1),
+            "16",
+            {"q": (3, 6, 1, 64), **{n: (3, 2, 16, 64) for n in "kv"}},
+            4 * 3 * 6 * 16 * 64,
+        ),
     ],
 )
 def test_sizes_make_shapes_and_work(workload, size, shapes, flops):
     assert workload.shapes(size, 2) == shapes
     assert workload.flops(size, 2) == flops
+
+
+@pytest.mark.parametrize(
+    ("layout", "strides"),
+    [("nn", [(3, 1), (5, 1)]), ("nt", [(3, 1), (1, 3)]), ("tn", [(1, 2), (5, 1)]), ("tt", [(1, 2), (1, 3)])],
+)
+def test_a_layout_says_how_the_factors_lie_and_not_what_they_are(layout, strides):
+    plain, laid = (Matmul(layout=of).draw("2x3x5", DTYPES["float32"], "cpu", seed=3) for of in ("nn", layout))
+    assert [t.stride() for t in laid.values()] == strides
+    assert all(torch.equal(plain[name], laid[name]) for name in plain)
+
+
+def test_keys_that_a_group_of_heads_shares_are_read_once():
+    alone, shared = Attention(heads=6, queries=1), Attention(heads=6, kv_heads=2, queries=1)
+    query = 8 * 6 * 64 * 2
+    assert alone.necessary_bytes("16", 2) - 2 * query == 3 * (shared.necessary_bytes("16", 2) - 2 * query)
 
 
 @pytest.mark.parametrize("library", ["sdpa-flash", "sdpa-math"])
@@ -409,7 +438,9 @@ def test_inputs_are_the_same_for_all_modes_and_differ_between_repeats(settings):
     ("workload", "size"),
     [(Matmul(), "96"), (Softmax(rows=33), "70"), (LayerNorm(rows=33), "70"),
      (Attention(batch=2, heads=3, head_dim=16), "40"), (Attention(tokens=80, heads=3, head_dim=16, causal=True), "40"),
-     (Matmul(), "16x96x40")],
+     (Matmul(), "16x96x40"), (Matmul(layout="nt"), "16x96x40"), (Matmul(layout="tn"), "40x96x16"),
+     (Attention(batch=2, heads=6, head_dim=16, kv_heads=3), "40"),
+     (Attention(batch=2, heads=6, head_dim=16, kv_heads=2, queries=1), "400")],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_eager_passes_its_own_check_in_chunks_and_whole(workload, size, dtype, monkeypatch):

@@ -93,7 +93,8 @@ def test_the_other_studies_are_accepted_and_file_their_results_apart(path, monke
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
     study = load(path)
     assert study.results == f"results/h200-{path.stem}"
-    assert study.repeats >= 6, "what an exact interval needs"
+    # The held-out study has jobs enough with one repeat less, and no exact intervals.
+    assert study.repeats >= (5 if path.stem == "heldout" else 6), "what an exact interval needs"
 
 
 @pytest.mark.parametrize(

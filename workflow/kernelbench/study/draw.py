@@ -16,20 +16,19 @@ def draw_sizes(ops: dict) -> dict:
 
     Raises InputError where more are to be drawn than there are. A study's files hold what was drawn, without `draw`.
     """
-    return {op: _draw(op, entry) if "draw" in entry else entry for op, entry in ops.items()}
+    if not any("draw" in entry for entry in ops.values()):
+        return ops
+    seed = _seed()
+    return {op: _draw(op, entry, seed) if "draw" in entry else entry for op, entry in ops.items()}
 
 
-def _draw(op: str, entry: dict) -> dict:
+def _draw(op: str, entry: dict, seed: str) -> dict:
     sizes, number = entry["sizes"], entry["draw"]
     if number > len(sizes):
         raise InputError(f"config: ops.{op}.draw: {number} of {len(sizes)} sizes; allowed: at most {len(sizes)}")
-    drawn = sorted(sizes, key=lambda size: _rank(op, size))[:number]
+    drawn = sorted(sizes, key=lambda size: hashlib.sha256(f"{seed} {op} {size}".encode()).digest())[:number]
     rest = {key: value for key, value in entry.items() if key != "draw"}
     return {**rest, "sizes": [size for size in sizes if size in drawn]}
-
-
-def _rank(op: str, size) -> bytes:
-    return hashlib.sha256(f"{_seed()} {op} {size}".encode()).digest()
 
 
 def _seed() -> str:
