@@ -91,12 +91,15 @@ def watched(*tensors) -> bool:
 
     For torch.compile, a dispatch mode, a transform (vmap, grad), forward-mode derivatives or a subclass of tensors,
     which are to see it; and for a tensor that stands for the negative of what lies in memory (the imaginary part of a
-    conjugate): the operator is given one that does not. Also True for what is no tensor, which is to be refused.
+    conjugate): the operator is given one that does not. Also True for what is neither a tensor nor None, to be refused.
     """
     if _COMPILING() or _MODES() or _TRANSFORMS() or forward_ad._current_level >= 0:
         return True
-    for tensor in tensors:  # noqa: SIM110, any() takes longer
-        if type(tensor) not in PLAIN or tensor.is_neg():
+    for tensor in tensors:
+        if type(tensor) in PLAIN:
+            if tensor.is_neg():
+                return True
+        elif tensor is not None:
             return True
     return False
 
@@ -191,11 +194,12 @@ def start(kernel, grid: tuple[int, ...], tensors: tuple, rest: tuple, **options)
     """Start a kernel as usual, and return a function that starts it again, or None if there is no way to.
 
     grid: up to three numbers. tensors: the kernel's first arguments, of one device; a descriptor stands for its tensor
-    where the kernel takes one. rest: its other arguments by position, constants included. options: num_warps and such.
+    where the kernel takes one, and None for one that is left out. rest: its other arguments by position, constants
+    included. options: num_warps and such.
 
-    The function takes the addresses of such tensors and returns whether it started the kernel.
+    The function takes the addresses of such tensors, None again for None, and returns whether it started the kernel.
     """
-    bases = [t if isinstance(t, torch.Tensor) else t.base for t in tensors]
+    bases = [t if isinstance(t, torch.Tensor) else t.base for t in tensors if t is not None]
     with torch.cuda.device_of(bases[0]):
         compiled = kernel[grid](*tensors, *rest, **options)
     launcher = getattr(compiled, "run", None)
@@ -203,7 +207,7 @@ def start(kernel, grid: tuple[int, ...], tensors: tuple, rest: tuple, **options)
         return None
     if launcher.global_scratch_size or launcher.profile_scratch_size:
         return None
-    described = [None if isinstance(t, torch.Tensor) else {**vars(t), "base": None} for t in tensors]
+    described = [None if t is None or isinstance(t, torch.Tensor) else {**vars(t), "base": None} for t in tensors]
     if any(described) and not getattr(compiled.metadata, "tensordesc_meta", None):
         return None  # Triton passes these descriptors in another way than by tensor maps
     return _again(compiled, (*grid, 1, 1)[:3], bases[0].device.index, described, rest)
@@ -247,7 +251,7 @@ class _Arguments:
 
     def at(self, addresses):
         """The arguments for tensors at these addresses; None if the kernel was not made for those."""
-        if any(address == 0 or address % 16 for address in addresses):
+        if any(address == 0 or address % 16 for address in addresses if address is not None):
             return None
         made = []
         for address, how in zip(addresses, self.described or [None] * len(addresses), strict=True):
@@ -291,16 +295,21 @@ def _mapped(address, descriptor, how):
 def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty: Callable) -> Callable:
     """Define `kernelbench::<schema>` for PyTorch and return what serves all calls that no kept launch does.
 
-    schema: such as "softmax(Tensor x) -> Tensor", tensors first. The functions take its arguments. check: refuses what
-    is wrong with them, and takes `real`, see `check` here. kept: the result by a kept launch, or None. anew: the
-    result. empty: an empty result of the right shape, dtype and device, for torch.compile.
+    schema: such as "softmax(Tensor x) -> Tensor", tensors first, `Tensor?` for one that may be None. The functions take
+    its arguments. check: refuses what is wrong with them, and takes `real`, see `check` here. kept: the result by a
+    kept launch, or None. anew: the result. empty: an empty result of the right shape, dtype and device, for
+    torch.compile.
     """
     name = schema.partition("(")[0]
     if not hasattr(torch.ops.kernelbench, name):
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     op = getattr(torch.ops.kernelbench, name).default
-    names = tuple(a.name for a in op._schema.arguments if isinstance(a.type, torch.TensorType))
+    names = tuple(a.name for a in op._schema.arguments if "Tensor" in str(a.type))
     count = len(names)
+
+    def given(args):
+        """The tensors by name, without those that are left out."""
+        return [(which, t) for which, t in zip(names, args, strict=False) if t is not None]
 
     def run(*args):
         """The operator, of tensors with memory."""
@@ -311,7 +320,7 @@ def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty
         return y
 
     def start_anew(*args):
-        for which, t in zip(names, args, strict=False):
+        for which, t in given(args):
             if t.data_ptr() == 0 and t.numel():
                 raise ValueError(f"{which} has no memory behind it; give a tensor whose storage was not freed")
         return anew(*args)
@@ -322,7 +331,7 @@ def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty
             y = kept(*args)  # None for subclasses; else this is watched() in less time
             if y is not None:
                 return y
-        for which, t in zip(names, args, strict=False):
+        for which, t in given(args):
             _refuse(which, t)
             _refuse_gradient(which, t)
         with torch._C._AutoDispatchBelowAutograd():
@@ -342,9 +351,9 @@ def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty
 
     def otherwise(*args):
         check(*args)
-        for which, t in zip(names, args, strict=False):
+        for which, t in given(args):
             _refuse_gradient(which, t)
-        if watched(*args[:count]) or any(_is_hollow(t) for t in args[:count]):
+        if watched(*args[:count]) or any(_is_hollow(t) for _, t in given(args)):
             return op(*args)
         return start_anew(*args)
 

@@ -1,4 +1,4 @@
-"""Layer normalisation over the last dimension, affine, forward only.
+"""Layer normalisation over the last dimension, forward only; and the kernels of rms_norm.py, which leave the mean out.
 
 Up to some 32,768 columns a row is held in registers, of 16 bits in 16 bits, which leaves room for more rows at a time:
 its mean first, then the mean of the centred squares, which does not cancel as E[x^2] - E[x]^2 does. Narrow rows share a
@@ -85,11 +85,20 @@ _WAYS = {
 _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
 
 
+@triton.jit
+def _load(ptr, start, column, mask, other, policy: tl.constexpr, absent: tl.constexpr):
+    """Columns of weight or bias; where that is None, a number that changes nothing, which the compiler leaves out."""
+    if ptr is None:
+        return tl.full([], absent, tl.float32)
+    else:
+        return tl.load(ptr + start + column, mask=mask, other=other, eviction_policy=policy)
+
+
 @triton.jit(do_not_specialize=["rows", "columns", "x_row"])
 def _rows_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
     GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, EVEN: tl.constexpr,
-    LAST: tl.constexpr,
+    LAST: tl.constexpr, CENTRED: tl.constexpr,
 ):  # fmt: skip
     # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
     columns = columns * GRAIN
@@ -107,17 +116,19 @@ def _rows_kernel(
     for i in tl.static_range(PARTS):
         mask = None if EVEN else inside & (column < columns - i * SPAN)
         parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy),)
-    total = parts[0].to(tl.float32)
-    for i in tl.static_range(1, PARTS):
-        total += parts[i].to(tl.float32)
-    # Rounded to nearest: plain division is 2 units off, which counts where the mean is large.
-    mean = tl.div_rn(tl.sum(total, axis=1), columns * 1.0)[:, None]
+    mean = 0.0
+    if CENTRED:
+        total = parts[0].to(tl.float32)
+        for i in tl.static_range(1, PARTS):
+            total += parts[i].to(tl.float32)
+        # Rounded to nearest: plain division is 2 units off, which counts where the mean is large.
+        mean = tl.div_rn(tl.sum(total, axis=1), columns * 1.0)[:, None]
     squares = tl.zeros([ROWS, SPAN], tl.float32)
     again = ()
     for i in tl.static_range(PARTS):
         again += (rowwise.anew(parts[i]),)
         centred = again[i].to(tl.float32) - mean
-        if not EVEN:
+        if CENTRED and not EVEN:
             centred = tl.where(column < columns - i * SPAN, centred, 0.0)
         squares += centred * centred
     scale = tl.rsqrt(tl.sum(squares, axis=1) / columns + eps)[:, None]
@@ -126,8 +137,8 @@ def _rows_kernel(
     column += tl.zeros([ROWS, SPAN], tl.int32)
     for i in tl.static_range(PARTS):
         mask = None if EVEN else column < columns - i * SPAN
-        w = tl.load(w_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy)
-        b = tl.load(b_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy)
+        w = _load(w_ptr, i * SPAN, column, mask, other, policy, 1.0)
+        b = _load(b_ptr, i * SPAN, column, mask, other, policy, 0.0)
         y = (rowwise.anew(again[i]).to(tl.float32) - mean) * scale * w.to(tl.float32) + b.to(tl.float32)
         mask = None if EVEN else inside & mask
         tl.store(y_ptr + i * SPAN + column, y.to(y_ptr.dtype.element_ty), mask=mask)
@@ -135,7 +146,7 @@ def _rows_kernel(
 
 @triton.jit
 def _online(
-    x_ptr, w_ptr, b_ptr, y_ptr, columns, eps, SPAN: tl.constexpr, STAGES: tl.constexpr
+    x_ptr, w_ptr, b_ptr, y_ptr, columns, eps, SPAN: tl.constexpr, STAGES: tl.constexpr, CENTRED: tl.constexpr
 ):  # fmt: skip
     lane = tl.arange(0, SPAN).to(tl.int64)
     mean = 0.0
@@ -144,21 +155,24 @@ def _online(
         column = start + lane
         mask = column < columns
         x = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        count = tl.minimum(columns - start, SPAN)
-        part_mean = tl.div_rn(tl.sum(x, axis=0), count * 1.0)
-        centred = tl.where(mask, x - part_mean, 0.0)
-        share = tl.div_rn(count * 1.0, (start + count) * 1.0)  # of this chunk in all columns so far
-        shift = part_mean - mean
-        squares += tl.sum(centred * centred, axis=0) + shift * shift * share * start
-        mean += shift * share
+        if CENTRED:
+            count = tl.minimum(columns - start, SPAN)
+            part_mean = tl.div_rn(tl.sum(x, axis=0), count * 1.0)
+            centred = tl.where(mask, x - part_mean, 0.0)
+            share = tl.div_rn(count * 1.0, (start + count) * 1.0)  # of this chunk in all columns so far
+            shift = part_mean - mean
+            squares += tl.sum(centred * centred, axis=0) + shift * shift * share * start
+            mean += shift * share
+        else:
+            squares += tl.sum(x * x, axis=0)
     scale = tl.rsqrt(squares / columns + eps)
     last = (columns - 1) // SPAN * SPAN
     for back in tl.range(0, columns, SPAN, num_stages=STAGES):
         column = last - back + lane
         mask = column < columns
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
-        w = tl.load(w_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        b = tl.load(b_ptr + column, mask=mask, other=0.0).to(tl.float32)
+        w = _load(w_ptr, 0, column, mask, 0.0, "", 1.0).to(tl.float32)
+        b = _load(b_ptr, 0, column, mask, 0.0, "", 0.0).to(tl.float32)
         y = (x - mean) * scale * w + b
         tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask, eviction_policy="evict_first")
 
@@ -166,19 +180,19 @@ def _online(
 @triton.jit(do_not_specialize=["rows", "columns", "x_row"])
 def _online_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
-    GRAIN: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr,
+    GRAIN: tl.constexpr, SPAN: tl.constexpr, STAGES: tl.constexpr, CENTRED: tl.constexpr,
 ):  # fmt: skip
     columns = columns.to(tl.int64) * GRAIN
     x_row = x_row.to(tl.int64) * GRAIN
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         row = row * tl.full([], 1, tl.int64)
-        _online(x_ptr + row * x_row, w_ptr, b_ptr, y_ptr + row * columns, columns, eps, SPAN, STAGES)
+        _online(x_ptr + row * x_row, w_ptr, b_ptr, y_ptr + row * columns, columns, eps, SPAN, STAGES, CENTRED)
 
 
 _KEPT = OrderedDict()
 
 
-def _start(flat, x_row, weight, bias, y, eps, way=None):
+def _start(flat, x_row, weight, bias, y, eps, centred=True, way=None):
     """Start a kernel for the rows of `flat`, in this way or as the tables say. Returns what launch.start does."""
     capability, processors, shared = launch.limits(flat.device)
     if way is None:
@@ -193,67 +207,76 @@ def _start(flat, x_row, weight, bias, y, eps, way=None):
     else:
         kernel = _online_kernel
         grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
-    return launch.start(kernel, grid, (flat, weight, bias, y), (*numbers, eps, *constants), **rowwise.options(way))
+    rest = (*numbers, eps, *constants, centred)
+    return launch.start(kernel, grid, (flat, weight, bias, y), rest, **rowwise.options(way))
 
 
-def _check(x, weight, bias, eps, real=True):
-    launch.check({"x": x, "weight": weight, "bias": bias}, _INTERPRETED, real)
+def _check(x, weight, bias, eps, centred=True, real=True):
+    affine = {name: t for name, t in (("weight", weight), ("bias", bias)) if t is not None}
+    launch.check({"x": x} | affine, _INTERPRETED, real)
     if x.dim() == 0:
         raise ValueError("x has no dimension; it needs at least one")
     want = tuple(x.shape[-1:])
-    for name, t in (("weight", weight), ("bias", bias)):
+    for name, t in affine.items():
         if t.shape != want:
             raise ValueError(f"{name} has shape {tuple(t.shape)}; for this x it must be {want}")
     if not 0.0 <= eps < float("inf"):
         raise ValueError(f"eps is {eps}; it must be finite and not negative")
 
 
-def _key(x, weight, bias, eps):
+def _key(x, weight, bias, eps, centred=True):
     """What a kept launch depends on, or None where none is kept."""
     plain = launch.PLAIN
-    if type(x) not in plain or type(weight) not in plain or type(bias) not in plain:
+    # In the place of what is left out x is looked at once more: that takes less time than to tell the cases apart.
+    w, b = x if weight is None else weight, x if bias is None else bias
+    if type(x) not in plain or type(w) not in plain or type(b) not in plain:
         return None
-    if not (x.is_contiguous() and weight.is_contiguous() and bias.is_contiguous()):
+    if not (x.is_contiguous() and w.is_contiguous() and b.is_contiguous()):
         return None
-    if (x.requires_grad or weight.requires_grad or bias.requires_grad) and torch.is_grad_enabled():
+    if (x.requires_grad or w.requires_grad or b.requires_grad) and torch.is_grad_enabled():
         return None
     device = x.device
-    if weight.device != device or bias.device != device:
+    if w.device != device or b.device != device:
         return None
-    return x.shape, weight.shape, bias.shape, x.dtype, weight.dtype, bias.dtype, device, eps
+    return x.shape, weight is None or w.shape, bias is None or b.shape, x.dtype, w.dtype, b.dtype, device, eps, centred
 
 
-def _kept(x, weight, bias, eps):
+def _kept(x, weight, bias, eps, centred=True):
     """layer_norm() by a kept launch, or None."""
     try:
-        again = _KEPT.get(_key(x, weight, bias, eps))
+        again = _KEPT.get(_key(x, weight, bias, eps, centred))
         if again is None:
             return None
-        x_at, weight_at, bias_at = x.data_ptr(), weight.data_ptr(), bias.data_ptr()
+        x_at = x.data_ptr()
+        weight_at = None if weight is None else weight.data_ptr()
+        bias_at = None if bias is None else bias.data_ptr()
     except RuntimeError:
         return None
     y = torch.empty_like(x)
     return y if again(x_at, weight_at, bias_at, y.data_ptr()) else None
 
 
-def _anew(x, weight, bias, eps):
+def _anew(x, weight, bias, eps, centred=True):
     """layer_norm() of what was checked, without a look at what was done before."""
-    y = _empty(x, weight, bias, eps)
+    y = _empty(x)
     if x.numel():
-        again = _start(*rowwise.matrix(x), weight.contiguous(), bias.contiguous(), y, eps)
-        launch.keep(_KEPT, _key(x, weight, bias, eps), again)
+        affine = (None if t is None else t.contiguous() for t in (weight, bias))
+        again = _start(*rowwise.matrix(x), *affine, y, eps, centred)
+        launch.keep(_KEPT, _key(x, weight, bias, eps, centred), again)
     return y
 
 
-def _empty(x, weight, bias, eps):
+def _empty(x, *_):
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
-_SCHEMA = "layer_norm(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor"
+_SCHEMA = "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor"
 _otherwise = launch.operator(_SCHEMA, _check, _kept, _anew, _empty)
 
 
-def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
+def layer_norm(
+    x: torch.Tensor, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None, eps: float = 1e-5
+) -> torch.Tensor:
     """Layer normalisation of `x` over its last dimension, computed in float32.
 
     `(x - mean) / sqrt(variance + eps) * weight + bias`, with the biased variance, as in
@@ -261,9 +284,9 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
 
     x: (..., columns), float16, bfloat16 or float32, on a CUDA device, any strides: it is copied
     first if its columns are not adjacent or its other dimensions do not fold into one. weight,
-    bias: (columns,), of the dtype and device of `x`. eps: a finite number, not negative: a float or
-    int, or of another type, such as NumPy's or a tensor of no dimension. Those break the graph of
-    torch.compile, and such a tensor is read on the host.
+    bias: (columns,), of the dtype and device of `x`, or None to leave it out. eps: a finite number,
+    not negative: a float or int, or of another type, such as NumPy's or a tensor of no dimension.
+    Those break the graph of torch.compile, and such a tensor is read on the host.
 
     Returns a new contiguous tensor of the shape and dtype of `x`.
 

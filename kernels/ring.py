@@ -209,25 +209,33 @@ def _affine(
     first, end = _bounds(row, columns, GRAIN, ALIGNED)
     column = position + part * SPAN
     if EVEN:
-        return gl.load(w_ptr + column), gl.load(b_ptr + column)
+        return _load(w_ptr, column, None, 1.0), _load(b_ptr, column, None, 0.0)
     elif ALIGNED:
         mask = grain + part * SPAN < end
-        return gl.load(w_ptr + column, mask=mask, other=0.0), gl.load(b_ptr + column, mask=mask, other=0.0)
+        return _load(w_ptr, column, mask, 1.0), _load(b_ptr, column, mask, 0.0)
     else:
         mask = (column >= first) & (column < end)
-        return (
-            gl.load(w_ptr + (column - first), mask=mask, other=0.0),
-            gl.load(b_ptr + (column - first), mask=mask, other=0.0),
-        )
+        return _load(w_ptr, column - first, mask, 1.0), _load(b_ptr, column - first, mask, 0.0)
+
+
+@gluon.jit
+def _load(ptr, column, mask, absent: gl.constexpr):
+    """Columns of weight or bias; where that is None, a number that changes nothing."""
+    if ptr is None:
+        return gl.full([], absent, gl.float32)
+    elif mask is None:
+        return gl.load(ptr + column)
+    else:
+        return gl.load(ptr + column, mask=mask, other=0.0)
 
 
 @gluon.jit(do_not_specialize=["rows", "columns", "x_row"])
 def layer_norm_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
     PARTS: gl.constexpr, HELD: gl.constexpr, SLOTS: gl.constexpr, DEPTH: gl.constexpr,
-    SPAN: gl.constexpr, GRAIN: gl.constexpr, ALIGNED: gl.constexpr, EVEN: gl.constexpr,
+    SPAN: gl.constexpr, GRAIN: gl.constexpr, ALIGNED: gl.constexpr, EVEN: gl.constexpr, CENTRED: gl.constexpr,
 ):  # fmt: skip
-    """Layer normalisation of rows as in softmax_kernel: the mean, then the mean of the centred squares."""
+    """Layer normalisation of rows as in softmax_kernel: the mean, if CENTRED, then the mean of the centred squares."""
     if ALIGNED:
         columns = columns * GRAIN
         x_row = gl.cast(x_row, gl.int64) * GRAIN
@@ -249,22 +257,26 @@ def layer_norm_kernel(
             ahead += gl.where(part == PARTS - 1, gl.num_programs(0), 0)
             part = _next(part, PARTS)
             slot = _next(slot, SLOTS)
-            total += gl.sum(_inside(x, row, i, columns, 0.0, SPAN, GRAIN, ALIGNED, EVEN), axis=1)
+            wide = _inside(x, row, i, columns, 0.0, SPAN, GRAIN, ALIGNED, EVEN)
+            total += gl.sum(wide if CENTRED else wide * wide, axis=1)
         again = slot
         for i in range(HELD, PARTS):
             async_copy.wait_group(DEPTH)
             x = ring.index(slot).load(layout)
             async_copy.commit_group()
             slot = _next(slot, SLOTS)
-            total += gl.sum(_inside(x, row, i, columns, 0.0, SPAN, GRAIN, ALIGNED, EVEN), axis=1)
-        mean = gl.div_rn(gl.sum(total, axis=0), columns * 1.0)  # to nearest: see layer_norm.py
-        total = gl.full([SPAN // GRAIN], 0.0, gl.float32, gl.SliceLayout(1, layout))
-        for i in gl.static_range(HELD):
-            total += _squares(held[i], mean, row, i, columns, SPAN, GRAIN, ALIGNED, EVEN)
-        middle = again
-        for i in range(HELD, PARTS):
-            total += _squares(ring.index(middle).load(layout), mean, row, i, columns, SPAN, GRAIN, ALIGNED, EVEN)
-            middle = _next(middle, SLOTS)
+            wide = _inside(x, row, i, columns, 0.0, SPAN, GRAIN, ALIGNED, EVEN)
+            total += gl.sum(wide if CENTRED else wide * wide, axis=1)
+        mean = 0.0
+        if CENTRED:
+            mean = gl.div_rn(gl.sum(total, axis=0), columns * 1.0)  # to nearest: see layer_norm.py
+            total = gl.full([SPAN // GRAIN], 0.0, gl.float32, gl.SliceLayout(1, layout))
+            for i in gl.static_range(HELD):
+                total += _squares(held[i], mean, row, i, columns, SPAN, GRAIN, ALIGNED, EVEN)
+            middle = again
+            for i in range(HELD, PARTS):
+                total += _squares(ring.index(middle).load(layout), mean, row, i, columns, SPAN, GRAIN, ALIGNED, EVEN)
+                middle = _next(middle, SLOTS)
         scale = gl.rsqrt(gl.sum(total, axis=0) / columns + eps)
         w, b = _affine(w_ptr, b_ptr, row, HELD % PARTS, columns, SPAN, GRAIN, ALIGNED, EVEN)
         for i in range(HELD, PARTS):

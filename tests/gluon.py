@@ -391,7 +391,7 @@ gl = SimpleNamespace(
     reduce=reduce,
     arange=lambda start, stop, layout: torch.arange(start, stop).as_subclass(Tensor),
     zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype).as_subclass(Tensor),
-    full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype).as_subclass(Tensor),
+    full=lambda shape, value, dtype, layout=None: torch.full(shape, value, dtype=dtype).as_subclass(Tensor),
     convert_layout=lambda x, layout, assert_trivial=False: x,
     load=Pointer.read,
     store=Pointer.write,

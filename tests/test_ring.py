@@ -17,14 +17,19 @@ standin = gluon.load(ring)
 
 
 def compute(kernel, x, way, programs, *others):
-    """What the kernel makes of the matrix `x`, read through its strides; `others` are weight, bias and eps."""
+    """What the kernel makes of the matrix `x`, read through its strides.
+
+    `others` are weight and bias, None or not, eps, and whether the mean is taken off.
+    """
     rows, columns = x.shape
     x_row = x.stride(0)
     grid, numbers, constants = rowwise.ring_arguments(x, x_row, way, programs)
     spare = 0 if constants[-2] else 16 // x.element_size() - 1  # what rows that are not aligned may read past the end
     storage = x.as_strided(((rows - 1) * x_row + columns,), (1,))
     y = torch.full((rows, columns), math.nan, dtype=x.dtype)
-    getattr(standin, kernel)[grid](gluon.Pointer(storage, spare), *others[:2], y, *numbers, *others[2:], *constants)
+    getattr(standin, kernel)[grid](
+        gluon.Pointer(storage, spare), *others[:2], y, *numbers, *others[2:3], *constants, *others[3:]
+    )
     return y
 
 
@@ -74,8 +79,26 @@ def test_layer_norm(case, programs, rows):
     columns, way = case
     x = normal(rows, columns, torch.bfloat16)
     weight, bias = (normal(1, columns, torch.bfloat16, seed)[0] for seed in (1, 2))
-    y = compute("layer_norm_kernel", x, way, programs, weight, bias, 1e-5)
+    y = compute("layer_norm_kernel", x, way, programs, weight, bias, 1e-5, True)
     torch.testing.assert_close(y, F.layer_norm(x, (columns,), weight, bias))
+
+
+@pytest.mark.parametrize("given", [(), ("weight",), ("bias",)])
+def test_layer_norm_without_weight_or_bias(case, given):
+    columns, way = case
+    x = normal(5, columns, torch.bfloat16)
+    weight, bias = (normal(1, columns, torch.bfloat16)[0] if name in given else None for name in ("weight", "bias"))
+    y = compute("layer_norm_kernel", x, way, 2, weight, bias, 1e-5, True)
+    torch.testing.assert_close(y, F.layer_norm(x, (columns,), weight, bias))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_rms_norm(case, weighted):
+    columns, way = case
+    x = normal(5, columns, torch.bfloat16)
+    weight = normal(1, columns, torch.bfloat16, 1)[0] if weighted else None
+    y = compute("layer_norm_kernel", x, way, 2, weight, None, 1e-5, False)
+    torch.testing.assert_close(y, F.rms_norm(x, (columns,), weight, 1e-5))
 
 
 def test_float32():
@@ -83,7 +106,7 @@ def test_float32():
     way = Ring(128, 2, 4, 1, 1)
     torch.testing.assert_close(compute("softmax_kernel", x, way, 2), torch.softmax(x, -1))
     weight, bias = (normal(1, 600, torch.float32, seed)[0] for seed in (1, 2))
-    y = compute("layer_norm_kernel", x, way, 2, weight, bias, 1e-5)
+    y = compute("layer_norm_kernel", x, way, 2, weight, bias, 1e-5, True)
     torch.testing.assert_close(y, F.layer_norm(x, (600,), weight, bias))
 
 

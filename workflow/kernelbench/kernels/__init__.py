@@ -10,6 +10,7 @@ __path__ = [str(Path(__file__).resolve().parents[3] / "kernels")]
 from .attention import attention
 from .layer_norm import layer_norm
 from .matmul import matmul
+from .rms_norm import rms_norm
 from .softmax import softmax
 
-__all__ = ["attention", "layer_norm", "matmul", "softmax"]
+__all__ = ["attention", "layer_norm", "matmul", "rms_norm", "softmax"]
