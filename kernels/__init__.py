@@ -2,8 +2,8 @@
 
 They need nothing but torch and triton, so they can be lifted into a model: this folder, under any name, or an
 operation's file with those it imports from here. launch.py starts the kernels of all; rowwise.py and ring.py serve
-softmax and layer_norm, whose kernels are those of rms_norm; attention_hopper.py serves attention. The names below are
-the functions; the modules of the same name hold the kernels behind them.
+softmax and layer_norm, whose kernels are those of rms_norm; matmul_hopper.py and attention_hopper.py serve those two.
+The names below are the functions; the modules of the same name hold the kernels behind them.
 
 Hugging Face's package `kernels` has the same name. Which of the two `import kernels` finds depends on Python's path;
 `kernelbench.kernels` is always this one.

@@ -213,6 +213,29 @@ def start(kernel, grid: tuple[int, ...], tensors: tuple, rest: tuple, **options)
     return _again(compiled, (*grid, 1, 1)[:3], bases[0].device.index, described, rest)
 
 
+def chain(names: tuple[str, ...], rooms: dict[str, torch.Tensor], steps: list[tuple]) -> Callable[..., bool] | None:
+    """A function as `start` returns, for several kernels in a row, or None where one of them has none.
+
+    names: of the tensors whose addresses it takes. rooms: tensors, by name, through which the kernels hand on what they
+    make; each call makes such anew. steps: what `start` returned for each kernel, and the names of its tensors.
+    """
+    if any(again is None for again, _ in steps):
+        return None
+    if not rooms and len(steps) == 1:
+        return steps[0][0]
+    places = {name: i for i, name in enumerate((*names, *rooms))}
+    likes = [(room.shape, room.dtype, room.device) for room in rooms.values()]
+    steps = [(again, tuple(places[name] for name in taken)) for again, taken in steps]
+
+    def again(*addresses):
+        # Memory of the current stream: it can be given away again once what is started here has run.
+        made = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in likes]
+        addresses += tuple(room.data_ptr() for room in made)
+        return all(step(*(addresses[i] for i in taken)) for step, taken in steps)
+
+    return again
+
+
 def keep(kept: OrderedDict, key: tuple | None, again: Callable[..., bool] | None) -> None:
     """Put what `start` returned into `kept`, unless there is nothing to keep or no key to keep it by."""
     if key is not None and again is not None:

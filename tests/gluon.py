@@ -316,7 +316,7 @@ def where(condition, a, b):
 
 def maximum(a, b):
     """As Triton's it passes no NaN on, if one is a number."""
-    return torch.fmax(a, torch.as_tensor(b, dtype=a.dtype))
+    return torch.fmax(a, torch.as_tensor(b, dtype=a.dtype)) if isinstance(a, torch.Tensor) else max(a, b)
 
 
 def largest(x, axis):
@@ -331,9 +331,17 @@ def reduce(values, axis, combine):
     return found
 
 
-def exp2_by_ptx(text, constraints, args, **options):
-    assert text == "ex2.approx.ftz.f32 $0, $1;"
-    return torch.exp2(*args)
+def run_ptx(text, constraints, args, **options):
+    """The instructions that the kernels have: a power of two; setting a flag for another program, and awaiting it."""
+    (x,) = args
+    ready = torch.iinfo(torch.int64).min + 1
+    if "st.release" in text:
+        x.memory[x.offset] = ready
+    elif "ld.acquire" in text:
+        assert (x.memory[x.offset] == ready).all(), "awaits a program that starts later"
+    else:
+        assert text == "ex2.approx.ftz.f32 $0, $1;"
+        return torch.exp2(x)
 
 
 def layout(*args):
@@ -354,11 +362,13 @@ class Kernel:
         return self.function(*args)
 
     def __getitem__(self, grid):
-        """Launch: run the programs one after the other, in any order."""
+        """Launch: run the programs one after the other, in any order; in theirs, if they await each other."""
 
         def run(*args, **options):
+            waiting = any(getattr(a, "shared", False) for a in args)
             args = [Pointer(a.view(-1)) if isinstance(a, torch.Tensor) else a for a in args]
-            for program in random.Random(current.seed).sample(range(grid[0]), grid[0]):
+            order = range(grid[0]) if waiting else random.Random(current.seed).sample(range(grid[0]), grid[0])
+            for program in order:
                 current.program, current.id, current.number = Program(current.seed), program, grid[0]
                 current.seed += 1
                 run_partition(self.function, args)
@@ -385,7 +395,7 @@ gl = SimpleNamespace(
     exp2=torch.exp2,
     rsqrt=torch.rsqrt,
     div_rn=lambda a, b: a / b,
-    inline_asm_elementwise=exp2_by_ptx,
+    inline_asm_elementwise=run_ptx,
     max=largest,
     sum=lambda x, axis: x.sum(axis),
     reduce=reduce,

@@ -17,7 +17,7 @@ from triton.backends.nvidia import driver
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.runtime.interpreter")
 
 launch = MODULES["softmax"].launch
-hopper = MODULES["attention"].attention_hopper
+hopper, matmul_hopper = MODULES["attention"].attention_hopper, MODULES["matmul"].matmul_hopper
 REST = (5, 7, 0.5, 64)
 
 
@@ -170,7 +170,7 @@ INPUTS = {
     "layer_norm": lambda: (normal(4, 8), normal(8), normal(8)),
     "rms_norm": lambda: (normal(4, 8), normal(8)),
     "matmul": lambda: (normal(16, 8), normal(24, 8).t()),
-    "attention": lambda: tuple(normal(1, 4, 2, 16).transpose(1, 2) for _ in range(3)),
+    "attention": lambda: tuple(normal(1, 20, 2, 16).transpose(1, 2) for _ in range(3)),
 }
 OTHERS = {
     "softmax": lambda x: [(x.float(),), (x[:2],), (x.reshape(8, 4),), (normal(4, 16)[:, ::2],)],
@@ -244,21 +244,19 @@ def start_on_hopper(op, *tensors):
     """Start the kernel for Hopper."""
     if op == "attention":
         return hopper.start(*tensors, False, 0.5)
-    module = MODULES["matmul"]
-    views = [module._readable(t.shape, t.stride()) for t in tensors[:2]]
-    return module._on_hopper(*tensors, views, module._Hopper(64, 128, 64, 4), 3)
+    return matmul_hopper.start_as(*tensors, matmul_hopper.Way(64, 128, 64, 4), 3)
 
 
 def hopper_tensors(op):
     if op == "attention":
-        return *(normal(2, 100, 3, 64).transpose(1, 2) for _ in range(3)), normal(2, 3, 100, 64)
+        return *(normal(2, 200, 3, 64).transpose(1, 2) for _ in range(3)), normal(2, 3, 200, 64)
     return normal(72, 120), normal(64, 120).t(), normal(72, 64)
 
 
 @pytest.mark.parametrize("op", ["matmul", "attention"])
 def test_a_kept_launch_makes_the_tensor_maps_that_triton_makes(gpu, op, monkeypatch):
     kernel, started = Kernel(descriptors=3 if op == "matmul" else 4), []
-    monkeypatch.setattr(MODULES["matmul"], "_hopper_kernel", kernel)
+    monkeypatch.setattr(matmul_hopper, "_matmul_hopper", kernel)
     monkeypatch.setattr(hopper, "_attention_hopper", kernel)
     again = start_on_hopper(op, *hopper_tensors(op))
     others = hopper_tensors(op)
@@ -268,6 +266,29 @@ def test_a_kept_launch_makes_the_tensor_maps_that_triton_makes(gpu, op, monkeypa
         started.append(plain(kernel.compiled.calls.pop()))
     assert started[0] == started[1] == kernel.as_triton_calls()
     assert started[0] != kernel.as_triton_calls(0)
+
+
+def test_a_chain_hands_on_memory_that_is_new_at_each_call(gpu):
+    seen = []
+
+    def step(name):
+        return lambda *addresses: seen.append((name, addresses)) is None
+
+    rooms = {"parts": normal(3, 5)}
+    again = launch.chain(("x", "y"), rooms, [(step("first"), ("x", "parts")), (step("second"), ("parts", "y"))])
+    assert again(16, 32)
+    (_, (x, parts)), (_, (same, y)) = seen
+    assert (x, y) == (16, 32) and parts == same != rooms["parts"].data_ptr()
+
+
+def test_a_chain_stops_where_a_launch_is_refused(gpu):
+    seen = []
+    again = launch.chain(("x",), {"y": normal(2)}, [(lambda *_: False, ("x",)), (seen.append, ("y",))])
+    assert not again(16) and not seen
+
+
+def test_a_chain_of_what_cannot_be_kept_is_not_kept(gpu):
+    assert launch.chain(("x",), {}, [(lambda *_: True, ("x",)), (None, ("x",))]) is None
 
 
 # The operators
