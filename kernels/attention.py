@@ -1,6 +1,8 @@
 """Scaled dot-product attention, softmax(q k^T * scale) v, forward only.
 
-On Hopper, `attention_hopper.py` takes the shapes it has a tile for. The kernel here takes all others, anywhere:
+On Hopper, `attention_hopper.py` takes the shapes it has a tile for. Few queries, such as a step of decoding, take two
+kernels here: one for all queries that share keys, and a part of those, and one that joins the parts (Flash-Decoding:
+Dao, Haziza, Massa and Sizov, 2023). The first kernel here takes all others, anywhere:
 FlashAttention (Dao et al., 2022, arXiv:2205.14135) in the order of FlashAttention-2 (Dao, 2023,
 arXiv:2307.08691): a program owns a tile of queries and walks over the keys, so the matrix of scores
 never leaves the chip. Maximum and sum of a row of scores are kept as in the online softmax of
@@ -19,25 +21,48 @@ import triton.language as tl
 
 from . import attention_hopper, launch
 
-# (are tensor cores used?, head_dim) -> (queries per program, keys per step, warps, stages).
+# (are tensor cores used?, head_dim, as a power of two) -> (queries per program, keys per step, warps, stages).
 # Without tensor cores registers bound the tiles.
 _TILES = {
     (True, 16): (128, 64, 4, 3),
     (True, 32): (128, 64, 8, 3),
     (True, 64): (128, 64, 8, 3),
     (True, 128): (128, 64, 8, 3),
+    (True, 256): (64, 32, 4, 2),
     (False, 16): (64, 32, 4, 2),
     (False, 32): (64, 32, 4, 2),
     (False, 64): (64, 32, 8, 2),
     (False, 128): (32, 16, 4, 2),
+    (False, 256): (16, 16, 4, 2),
 }
-_HEAD_DIMS = (16, 32, 64, 128)
+# The same for few queries, of a head_dim up to 128, with tensor cores.
+_FEW, _TILE_OF_FEW = 128, (64, 64, 4, 3)
+_WIDEST = 256  # head_dim
+_FEW_ROWS = (
+    16  # queries, of all heads that share keys, up to which keys are cut into parts rather than queries into tiles
+)
+# How: keys per step, warps, stages; programs for each multiprocessor at most, keys of a part at least.
+_PARTS = 64, 4, 3, 2, 128
+_WHOLE = 512  # keys up to which joining parts would take longer than it gains
+
+
+@triton.jit
+def _load(ptrs, in_length, in_row, CUT_LENGTH: tl.constexpr, CUT_ROW: tl.constexpr):
+    """Load with the masks that are needed."""
+    if CUT_LENGTH and CUT_ROW:
+        return tl.load(ptrs, mask=in_length & in_row, other=0.0)
+    elif CUT_LENGTH:
+        return tl.load(ptrs, mask=in_length, other=0.0)
+    elif CUT_ROW:
+        return tl.load(ptrs, mask=in_row, other=0.0)
+    else:
+        return tl.load(ptrs)
 
 
 @triton.jit
 def _attend(
     accumulator, total, top, q, query, k_ptr, v_ptr, first, stop, keys, scale, k_s, k_d, v_s, v_d,
-    HEAD: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+    DIM: tl.constexpr, HEAD: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Take in keys and values from `first` to `stop`; MASKED if not every query sees them all."""
     dim = tl.arange(0, HEAD).to(tl.int64)
@@ -47,7 +72,7 @@ def _attend(
     v_ptrs = v_ptr + wide[:, None] * v_s + dim[None, :] * v_d
     step = tl.full([], BLOCK_K, tl.int64)
     for _ in range(first, stop, BLOCK_K):
-        k = tl.load(k_ptrs, mask=(key < keys)[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
+        k = _load(k_ptrs, (key < keys)[None, :], (dim < DIM)[:, None], MASKED, DIM < HEAD)
         scores = tl.dot(q, k, input_precision="ieee")
         if MASKED:
             seen = (key < keys)[None, :]
@@ -59,7 +84,7 @@ def _attend(
         shrink = tl.exp2(top - higher)
         total = total * shrink + tl.sum(p, axis=1)
         accumulator = accumulator * shrink[:, None]
-        v = tl.load(v_ptrs, mask=(key < keys)[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
+        v = _load(v_ptrs, (key < keys)[:, None], (dim < DIM)[None, :], MASKED, DIM < HEAD)
         accumulator = tl.dot(p.to(v.dtype), v, accumulator, input_precision="ieee")
         top = higher
         key += BLOCK_K
@@ -70,9 +95,9 @@ def _attend(
 
 @triton.jit
 def _attention_kernel(
-    q_ptr, k_ptr, v_ptr, o_ptr, heads, queries, keys, scale,
+    q_ptr, k_ptr, v_ptr, o_ptr, heads, shared, queries, keys, scale,
     q_b, q_h, q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
-    HEAD: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    DIM: tl.constexpr, HEAD: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
     CAUSAL: tl.constexpr, EVEN_K: tl.constexpr,
 ):  # fmt: skip
     # The tiles of one head follow each other and share its keys in the L2 cache; the last tile of
@@ -84,15 +109,15 @@ def _attention_kernel(
     both = (tl.program_id(0) // tiles).to(tl.int64)
     batch = both // heads
     head = both % heads
-    k_ptr += batch * k_b + head * k_h
-    v_ptr += batch * v_b + head * v_h
+    k_ptr += batch * k_b + head // shared * k_h
+    v_ptr += batch * v_b + head // shared * v_h
 
     query = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)
     wide = query.to(tl.int64)[:, None]
     dim = tl.arange(0, HEAD).to(tl.int64)[None, :]
     inside = (query < queries)[:, None]
     q_at = batch * q_b + head * q_h + wide * q_s + dim * q_d
-    q = tl.load(q_ptr + q_at, mask=inside, other=0.0)
+    q = _load(q_ptr + q_at, inside, dim < DIM, True, DIM < HEAD)
 
     # The maximum starts at the lowest finite number, so that scores of -inf weigh 0, not NaN.
     top = tl.full([BLOCK_Q], -3.4028234663852886e38, tl.float32)
@@ -102,15 +127,73 @@ def _attention_kernel(
     whole = (tile * BLOCK_Q if CAUSAL else keys) // BLOCK_K * BLOCK_K
     accumulator, total, top = _attend(
         accumulator, total, top, q, query, k_ptr, v_ptr, 0, whole, keys, scale,
-        k_s, k_d, v_s, v_d, HEAD, BLOCK_K, CAUSAL, False,
+        k_s, k_d, v_s, v_d, DIM, HEAD, BLOCK_K, CAUSAL, False,
     )  # fmt: skip
     if CAUSAL or not EVEN_K:
         accumulator, total, top = _attend(
             accumulator, total, top, q, query, k_ptr, v_ptr, whole, stop, keys, scale,
-            k_s, k_d, v_s, v_d, HEAD, BLOCK_K, CAUSAL, True,
+            k_s, k_d, v_s, v_d, DIM, HEAD, BLOCK_K, CAUSAL, True,
         )  # fmt: skip
     o = (accumulator * (1.0 / total)[:, None]).to(o_ptr.dtype.element_ty)
-    tl.store(o_ptr + (both * queries + wide) * HEAD + dim, o, mask=inside)
+    mask = inside & (dim < DIM) if DIM < HEAD else inside
+    tl.store(o_ptr + (both * queries + wide) * DIM + dim, o, mask=mask)
+
+
+@triton.jit
+def _part_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, heads, shared, queries, keys, scale, span,
+    q_b, q_h, q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
+    DIM: tl.constexpr, HEAD: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """All queries that share a head of keys, and `span` keys of it: the output if WHOLE, else a part of it."""
+    sheet = tl.program_id(0).to(tl.int64)
+    batch, head = sheet // heads, sheet % heads
+    row = tl.arange(0, ROWS)[:, None].to(tl.int64)
+    dim = tl.arange(0, HEAD)[None, :].to(tl.int64)
+    inside = row < shared * queries
+    q_at = batch * q_b + (head * shared + row // queries) * q_h + row % queries * q_s + dim * q_d
+    q = _load(q_ptr + q_at, inside, dim < DIM, True, DIM < HEAD)
+    k_ptr += batch * k_b + head * k_h
+    v_ptr += batch * v_b + head * v_h
+    first = tl.program_id(1) * span
+    stop = tl.minimum(first + span, keys)
+    whole = first + (stop - first) // BLOCK_K * BLOCK_K
+    top = tl.full([ROWS], -3.4028234663852886e38, tl.float32)
+    total = tl.zeros([ROWS], dtype=tl.float32)
+    accumulator = tl.zeros([ROWS, HEAD], dtype=tl.float32)
+    accumulator, total, top = _attend(
+        accumulator, total, top, q, row, k_ptr, v_ptr, first, whole, keys, scale,
+        k_s, k_d, v_s, v_d, DIM, HEAD, BLOCK_K, False, False,
+    )  # fmt: skip
+    accumulator, total, top = _attend(
+        accumulator, total, top, q, row, k_ptr, v_ptr, whole, stop, stop, scale,
+        k_s, k_d, v_s, v_d, DIM, HEAD, BLOCK_K, False, True,
+    )  # fmt: skip
+    if WHOLE:
+        o = (accumulator * (1.0 / total)[:, None]).to(o_ptr.dtype.element_ty)
+        tl.store(o_ptr + (sheet * (shared * queries) + row) * DIM + dim, o, mask=inside & (dim < DIM))
+    else:
+        # Each row with its sum and maximum behind it.
+        at = o_ptr + ((sheet * (shared * queries) + row) * tl.num_programs(1) + tl.program_id(1)) * (DIM + 2)
+        tl.store(at + dim, accumulator, mask=inside & (dim < DIM))
+        tl.store(at + DIM, total[:, None], mask=inside)
+        tl.store(at + DIM + 1, top[:, None], mask=inside)
+
+
+@triton.jit
+def _join_kernel(part_ptr, o_ptr, parts, DIM: tl.constexpr, HEAD: tl.constexpr, PARTS: tl.constexpr):
+    """One row of the output, from its parts."""
+    row = tl.program_id(0).to(tl.int64)
+    part = tl.arange(0, PARTS)
+    dim = tl.arange(0, HEAD)
+    at = part_ptr + (row * parts + part) * (DIM + 2)
+    total = tl.load(at + DIM, mask=part < parts, other=0.0)
+    top = tl.load(at + DIM + 1, mask=part < parts, other=-float("inf"))
+    mask = (part < parts)[:, None] & (dim < DIM)[None, :]
+    accumulator = tl.load(at[:, None] + dim[None, :], mask=mask, other=0.0)
+    weight = tl.exp2(top - tl.max(top, axis=0))
+    o = tl.sum(accumulator * weight[:, None], axis=0) / tl.sum(total * weight, axis=0)
+    tl.store(o_ptr + row * DIM + dim, o.to(o_ptr.dtype.element_ty), mask=dim < DIM)
 
 
 _INTERPRETED = not isinstance(_attention_kernel, triton.JITFunction)  # TRITON_INTERPRET=1
@@ -122,9 +205,11 @@ def _check(q, k, v, causal, scale, real=True):
         if t.dim() != 4:
             shape = tuple(t.shape)
             raise ValueError(f"{name} has shape {shape}; it must be (batch, heads, sequence, dim)")
-    if q.shape[3] not in _HEAD_DIMS:
-        raise ValueError(f"q has head_dim {q.shape[3]}; allowed are {_HEAD_DIMS}")
-    want = (*q.shape[:2], k.shape[2], q.shape[3])
+    if not 0 < q.shape[3] <= _WIDEST:
+        raise ValueError(f"q has head_dim {q.shape[3]}; allowed are 1 to {_WIDEST}")
+    if q.shape[1] != k.shape[1] and (k.shape[1] == 0 or q.shape[1] % k.shape[1]):
+        raise ValueError(f"k has {k.shape[1]} heads; q's {q.shape[1]} must be a multiple")
+    want = (q.shape[0], *k.shape[1:3], q.shape[3])
     for name, t in (("k", k), ("v", v)):
         if t.shape != want:
             shape = tuple(t.shape)
@@ -140,17 +225,49 @@ _KEPT = OrderedDict()
 
 def _start(q, k, v, o, causal, scale):
     """Start the kernel that suits the GPU and the tensors. Returns what launch.start does."""
-    capability = launch.limits(q.device)[0]
+    capability, processors, _ = launch.limits(q.device)
+    if q.shape[1] // k.shape[1] * q.shape[2] <= _FEW_ROWS and not causal:
+        return _by_parts(q, k, v, o, scale, processors)
     if capability == 9 and q.device.type != "cpu" and attention_hopper.reads(q, k, v, causal):
         return attention_hopper.start(q, k, v, o, causal, scale)
-    batch, heads, queries, head_dim = q.shape
-    keys = k.shape[2]
+    return _plain(q, k, v, o, causal, scale, capability)
+
+
+def _plain(q, k, v, o, causal, scale, capability):
+    """Start the kernel for any GPU."""
+    batch, heads, queries, dim = q.shape
+    keys, shared = k.shape[2], heads // k.shape[1]
+    head = max(16, triton.next_power_of_2(dim))
     # No tensor core is IEEE float32, and Triton uses none before compute capability 8.
-    block_q, block_k, warps, stages = _TILES[q.element_size() == 2 and capability >= 8, head_dim]
+    tensor = q.element_size() == 2 and capability >= 8
+    few = tensor and queries <= _FEW and 64 <= head <= 128
+    block_q, block_k, warps, stages = _TILE_OF_FEW if few else _TILES[tensor, head]
     grid = (triton.cdiv(queries, block_q) * batch * heads,)
-    numbers = (heads, queries, keys, scale, *q.stride(), *k.stride(), *v.stride())
-    constants = (head_dim, block_q, block_k, causal, keys % block_k == 0)
+    numbers = (heads, shared, queries, keys, scale, *q.stride(), *k.stride(), *v.stride())
+    constants = (dim, head, block_q, block_k, causal, keys % block_k == 0)
     return launch.start(_attention_kernel, grid, (q, k, v, o), numbers + constants, num_warps=warps, num_stages=stages)
+
+
+def _by_parts(q, k, v, o, scale, processors):
+    """Start the kernels for few queries, whose keys are cut into parts if that occupies the GPU."""
+    (batch, heads, queries, dim), keys = q.shape, k.shape[2]
+    sheets, shared = batch * k.shape[1], heads // k.shape[1]
+    head = max(16, triton.next_power_of_2(dim))
+    block, warps, stages, most, least = _PARTS
+    parts = max(1, min(processors * most // sheets, triton.cdiv(keys, least))) if keys > _WHOLE else 1
+    span = triton.cdiv(triton.cdiv(keys, parts), block) * block
+    parts = triton.cdiv(keys, span)
+    numbers = (k.shape[1], shared, queries, keys, scale, span, *q.stride(), *k.stride(), *v.stride())
+    constants = (dim, head, _FEW_ROWS, block, parts == 1)
+    options = {"num_warps": warps, "num_stages": stages}
+    if parts == 1:
+        return launch.start(_part_kernel, (sheets, 1), (q, k, v, o), numbers + constants, **options)
+    room = q.new_empty((batch * heads * queries, parts, dim + 2), dtype=torch.float32)
+    part = launch.start(_part_kernel, (sheets, parts), (q, k, v, room), numbers + constants, **options)
+    rest = (parts, dim, head, triton.next_power_of_2(parts))
+    join = launch.start(_join_kernel, (len(room),), (room, o), rest, num_warps=4)
+    steps = [(part, ("q", "k", "v", "parts")), (join, ("parts", "o"))]
+    return launch.chain(("q", "k", "v", "o"), {"parts": room}, steps)
 
 
 def _key(q, k, v, causal, scale):
@@ -213,12 +330,14 @@ def attention(
 ) -> torch.Tensor:
     """Scaled dot-product attention, `softmax(q @ k.mT * scale) @ v`, accumulated in float32.
 
-    q: (batch, heads, queries, head_dim); k, v: (batch, heads, keys, head_dim); all float16,
-    bfloat16 or float32, on one CUDA device, any strides. head_dim is 16, 32, 64 or 128. float32 is
-    IEEE single precision, never TF32. causal: True or False; if True, query i sees keys 0 to i, and
-    there must be as many keys as queries. scale: a finite number, 1 / sqrt(head_dim) if None: a
-    float or int, or of another type, such as NumPy's or a tensor of no dimension. Those break the
-    graph of torch.compile, and such a tensor is read on the host.
+    q: (batch, heads, queries, head_dim); k, v: (batch, key_heads, keys, head_dim); all float16,
+    bfloat16 or float32, on one CUDA device, any strides. head_dim is 1 to 256. heads is a multiple
+    of key_heads: as many heads in a row share each head of k and v, as with PyTorch's `enable_gqa`.
+    There are no masks but causal: True or False; if True, query i sees keys 0 to i, and there must
+    be as many keys as queries. scale: a finite number, 1 / sqrt(head_dim) if None: a float or int,
+    or of another type, such as NumPy's or a tensor of no dimension. Those break the graph of
+    torch.compile, and such a tensor is read on the host. float32 is IEEE single precision, never
+    TF32.
 
     Returns a new contiguous tensor of the shape and dtype of `q`; zeros if there are no keys.
 

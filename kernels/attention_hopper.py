@@ -41,24 +41,34 @@ class Tile(NamedTuple):
     overlap: bool  # does a group take the softmax of a block while P V of the one before runs?
 
 
-# (head_dim, causal) -> (most keys, Tile), of which the first that takes as many is used. NOTES.md says what was tried.
+# (head_dim as a power of two, causal) -> (most keys, Tile), of which the first that takes as many is used; None stands
+# for the kernel of attention.py. NOTES.md says what was tried.
 _ANY = float("inf")
 TILES = {
     (64, False): (
-        (128, Tile(3, 128, 2, in_turn=True, persistent=True, overlap=True)),
+        (128, None),
+        (256, Tile(2, 64, 4, in_turn=False, persistent=True, overlap=True)),
+        (384, Tile(3, 128, 3, in_turn=False, persistent=True, overlap=False)),
+        (896, Tile(2, 128, 3, in_turn=False, persistent=True, overlap=False)),
         (1024, Tile(2, 256, 2, in_turn=False, persistent=True, overlap=False)),
         (_ANY, Tile(3, 128, 4, in_turn=True, persistent=True, overlap=True)),
     ),
     (64, True): (
-        (1024, Tile(3, 128, 3, in_turn=False, persistent=True, overlap=False)),
+        (128, None),
+        (512, Tile(2, 64, 4, in_turn=False, persistent=True, overlap=True)),
+        (1024, Tile(3, 64, 4, in_turn=False, persistent=True, overlap=True)),
         (_ANY, Tile(3, 128, 4, in_turn=True, persistent=True, overlap=True)),
     ),
-    (128, False): ((_ANY, Tile(2, 128, 2, in_turn=False, persistent=True, overlap=True)),),
-    (128, True): (
-        (1024, Tile(3, 64, 3, in_turn=False, persistent=True, overlap=True)),
-        (4096, Tile(3, 128, 2, in_turn=False, persistent=True, overlap=False)),
-        (_ANY, Tile(2, 128, 2, in_turn=False, persistent=False, overlap=True)),
+    (128, False): (
+        (128, None),
+        (_ANY, Tile(2, 128, 2, in_turn=False, persistent=True, overlap=True)),
     ),
+    (128, True): (
+        (640, Tile(2, 64, 3, in_turn=False, persistent=True, overlap=True)),
+        (_ANY, Tile(2, 128, 2, in_turn=False, persistent=True, overlap=True)),
+    ),
+    (256, False): ((_ANY, Tile(2, 64, 2, in_turn=False, persistent=False, overlap=True)),),
+    (256, True): ((_ANY, Tile(2, 64, 2, in_turn=False, persistent=False, overlap=True)),),
 }
 _CACHED = 32 << 20  # bytes of keys and values that programs at work together may take of the L2 cache
 
@@ -76,6 +86,7 @@ class Task(NamedTuple):
 
     sheets: gl.tensor  # batch * heads
     heads: gl.tensor
+    shared: gl.tensor  # heads that have the same keys and values
     queries: gl.tensor
     keys: gl.tensor
     tiles: gl.tensor  # of queries, in a sheet
@@ -175,20 +186,21 @@ def _load(q_desc, k_desc, v_desc, q, k, v, task, TILE: gl.constexpr, CAUSAL: gl.
     for lap in range(_laps(task)):
         sheet, tile = _place(lap, task, CAUSAL)
         batch, head = sheet // task.heads, sheet % task.heads
+        source = head // task.shared
         row = tile * (GROUPS * ROWS)
         for i in gl.static_range(GROUPS):
             _copy(q_desc, [batch, head, row + i * ROWS, 0], q, q_stage * GROUPS + i, q_phase)
         q_stage, q_phase = _advance(q_stage, q_phase, 1 + TILE.persistent)
         key = (_blocks(row, GROUPS * ROWS, task.keys, TILE.block, CAUSAL) - 1) * TILE.block
-        _copy(k_desc, [batch, head, key, 0], k, stage, phase)
+        _copy(k_desc, [batch, source, key, 0], k, stage, phase)
         # In the order of their use: the keys of a block are needed before the values of the block before it.
         while key > 0:
             v_stage, v_phase = stage, phase
             stage, phase = _advance(stage, phase, TILE.stages)
-            _copy(k_desc, [batch, head, key - TILE.block, 0], k, stage, phase)
-            _copy(v_desc, [batch, head, key, 0], v, v_stage, v_phase)
+            _copy(k_desc, [batch, source, key - TILE.block, 0], k, stage, phase)
+            _copy(v_desc, [batch, source, key, 0], v, v_stage, v_phase)
             key -= TILE.block
-        _copy(v_desc, [batch, head, key, 0], v, stage, phase)
+        _copy(v_desc, [batch, source, key, 0], v, stage, phase)
         stage, phase = _advance(stage, phase, TILE.stages)
 
 
@@ -379,14 +391,14 @@ def _consume(
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=["sheets", "heads", "queries", "keys", "tiles", "together"])
+@gluon.jit(do_not_specialize=["sheets", "heads", "shared", "queries", "keys", "tiles", "together"])
 def _attention_hopper(
-    q_desc, k_desc, v_desc, o_desc, sheets, heads, queries, keys, tiles, together, scale,
+    q_desc, k_desc, v_desc, o_desc, sheets, heads, shared, queries, keys, tiles, together, scale,
     TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr,
 ):  # fmt: skip
     GROUPS: gl.constexpr = TILE.groups
     gl.static_assert(TILE.block % ROWS == 0, "the diagonal of a group's queries must cut one block of keys only")
-    task = Task(sheets, heads, queries, keys, tiles, together)
+    task = Task(sheets, heads, shared, queries, keys, tiles, together)
     q = _ring(q_desc, GROUPS * (1 + TILE.persistent), 1)
     k = _ring(k_desc, TILE.stages, GROUPS)
     v = _ring(v_desc, TILE.stages, GROUPS)
@@ -429,9 +441,20 @@ def reads(q, k, v, causal):
 
     It takes rows of adjacent elements, and addresses and strides that are multiples of 16 bytes.
     """
-    if (q.shape[3], causal) not in TILES or q.element_size() != 2:
+    if q.element_size() != 2 or _tile(q, k, causal) is None:
         return False
     return all(_strides(t) and t.data_ptr() % 16 == 0 for t in (q, k, v))
+
+
+def _head(t):
+    """The elements that a row takes in shared memory; the TMA fills up with zeros."""
+    return triton.next_power_of_2(t.shape[3])
+
+
+def _tile(q, k, causal):
+    """The tile that TILES lists for a head and a number of keys; None where the kernel for any GPU is to take them."""
+    row = TILES.get((_head(q), causal), ())
+    return next((tile for most, tile in row if k.shape[2] <= most), None)
 
 
 def start(q, k, v, o, causal, scale):
@@ -439,17 +462,18 @@ def start(q, k, v, o, causal, scale):
 
     scale: positive, and includes log2(e).
     """
-    (batch, heads, queries, head_dim), keys = q.shape, k.shape[2]
-    tile = next(tile for most, tile in TILES[head_dim, causal] if keys <= most)
+    (batch, heads, queries, _), keys = q.shape, k.shape[2]
+    tile = _tile(q, k, causal)
     tiles = triton.cdiv(queries, tile.groups * ROWS.value)
     sheets = batch * heads
-    together = _together(sheets, _CACHED // (2 * keys * head_dim * q.element_size()))
+    together = _together(sheets, _CACHED // (2 * keys * _head(q) * q.element_size()))
     programs = sheets * tiles
     if tile.persistent:
         programs = min(launch.limits(q.device)[1], programs)
     rows = (ROWS.value, tile.block, tile.block, ROWS.value)
     tensors = tuple(_described(t, r) for t, r in zip((q, k, v, o), rows, strict=True))
-    rest = (sheets, heads, queries, keys, tiles, together, scale, tile, causal, keys % tile.block == 0)
+    shared = heads // k.shape[1]
+    rest = (sheets, heads, shared, queries, keys, tiles, together, scale, tile, causal, keys % tile.block == 0)
     return launch.start(_attention_hopper, (programs,), tensors, rest, num_warps=4)
 
 
@@ -461,6 +485,6 @@ def _together(sheets, most):
 
 def _described(t, rows):
     """A tensor as the TMA sees it: how it lies in memory, and how many rows of a head are copied at a time."""
-    box = [1, 1, rows, t.shape[3]]
+    box = [1, 1, rows, _head(t)]
     layout = gl.NVMMASharedLayout.get_default_for(box, getattr(gl, str(t.dtype).removeprefix("torch.")))
     return TensorDescriptor(t, list(t.shape), _strides(t), box, layout)

@@ -14,7 +14,7 @@ from test_kernels import MODULES
 hopper = gluon.load(MODULES["attention"].attention_hopper)
 
 TILES = {
-    **{str(tuple(map(int, tile))): tile for row in hopper.TILES.values() for _, tile in row},
+    **{str(tuple(map(int, tile))): tile for row in hopper.TILES.values() for _, tile in row if tile},
     "a tile each, in turn": hopper.Tile(3, 64, 3, in_turn=True, persistent=False, overlap=True),
     "in turn, no overlap": hopper.Tile(3, 128, 2, in_turn=True, persistent=True, overlap=False),
 }
@@ -37,8 +37,10 @@ def normal(*shape, seed, dtype=torch.float16):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def qkv(batch, heads, queries, keys, dim, dtype=torch.float16):
-    return [normal(batch, heads, n, dim, seed=i, dtype=dtype) for i, n in enumerate((queries, keys, keys))]
+def qkv(batch, heads, queries, keys, dim, dtype=torch.float16, shared=1):
+    """shared: how many heads have the same keys and values."""
+    shapes = [(heads, queries), (heads // shared, keys), (heads // shared, keys)]
+    return [normal(batch, h, n, dim, seed=i, dtype=dtype) for i, (h, n) in enumerate(shapes)]
 
 
 def run(q, k, v, causal, scale=None, seed=0):
@@ -52,9 +54,10 @@ def run(q, k, v, causal, scale=None, seed=0):
 
 
 def check(q, k, v, causal, **options):
-    out = run(q, k, v, causal, **options).double()
-    reference = F.scaled_dot_product_attention(*(t.double() for t in (q, k, v)), is_causal=causal)
     unit = {torch.float16: 2**-11, torch.bfloat16: 2**-8}[q.dtype]
+    out = run(q, k, v, causal, **options).double()
+    q, k, v = (t.double() for t in (q, k, v))
+    reference = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
     assert (out - reference).norm() <= 2 * unit * reference.norm()
 
 
@@ -72,9 +75,23 @@ def test_other_keys_than_queries(queries, keys, tile):
 @pytest.mark.parametrize("dtype", [torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("dim, causal", hopper.TILES)
 def test_tiles_in_use(dim, causal, dtype):
-    for most, _ in hopper.TILES[dim, causal]:
-        keys = min(most, 4200)
+    for most, tile in hopper.TILES[dim, causal]:
+        keys = min(most, 4200 if dim < 256 else 1100)
+        if tile is None:
+            assert not hopper.reads(*qkv(1, 1, keys, keys, dim, dtype), causal)
+            continue
         check(*qkv(1, 1, keys if causal else 300, keys, dim, dtype), causal)
+
+
+@pytest.mark.parametrize("dim", [40, 80, 96])
+@pytest.mark.parametrize("causal", [False, True])
+def test_rows_that_are_no_power_of_two(dim, causal, tile):
+    check(*qkv(1, 2, 150, 150, dim), causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_that_share_keys(causal, tile):
+    check(*qkv(2, 6, 200, 200, 64, shared=3), causal)
 
 
 def test_the_table_takes_any_number_of_keys():
@@ -92,7 +109,7 @@ def test_in_any_order(seed, tile):
 def test_views():
     q, k, v = (t.transpose(1, 2) for t in qkv(2, 130, 3, 3, 64))
     check(q, k, v, True)
-    wide = qkv(2, 3, 100, 100, 128)
+    wide = qkv(2, 3, 300, 300, 128)
     check(*(t[:, :, 3:, 32:96] for t in wide), False)
     check(*(t[:, :, ::2, :64] for t in wide), True)
 
@@ -125,7 +142,7 @@ def test_stays_on_its_row_and_gives_no_weight_to_minus_infinity():
 
 def places(programs, sheets, tiles, together, causal):
     """What each program computes."""
-    task = hopper.Task(sheets, 1, 64 * tiles, 64 * tiles, tiles, together)
+    task = hopper.Task(sheets, 1, 1, 64 * tiles, 64 * tiles, tiles, together)
     for program in range(programs):
         gluon.current.id, gluon.current.number = program, programs
         yield [hopper._place(lap, task, causal) for lap in range(hopper._laps(task))]

@@ -50,7 +50,7 @@ SHAPES = {
     "layer_norm": {"x": (4, 16), "weight": (16,), "bias": (16,)},
     "rms_norm": {"x": (4, 16), "weight": (16,)},
     "matmul": {"a": (16, 8), "b": (8, 24)},
-    "attention": {"q": (1, 2, 5, 16), "k": (1, 2, 5, 16), "v": (1, 2, 5, 16)},
+    "attention": {"q": (1, 2, 20, 16), "k": (1, 2, 20, 16), "v": (1, 2, 20, 16)},
 }
 REST = {"layer_norm": (1e-5,), "rms_norm": (2**-23,), "attention": (False, None)}
 EAGER = {
