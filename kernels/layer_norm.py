@@ -33,16 +33,16 @@ _WAYS = {
         (64, Rows(64, 64, 4)),
         (128, Rows(32, 64, 4)),
         (256, Rows(8, 128, 4)),
-        (511, Rows(16, 64, 4)),
+        (511, Rows(4, 128, 2)),
         (512, Rows(4, 256, 4)),
-        (768, Rows(4, 256, 4)),
-        (1024, Rows(2, 512, 4)),
+        (768, Rows(4, 256, 2)),
+        (1024, Rows(1, 1024, 1)),
         (1280, Rows(4, 256, 4)),
         (1536, Rows(1, 512, 4)),
-        (2048, Rows(1, 1024, 4)),
-        (4096, Rows(2, 1024, 4)),
+        (2048, Rows(1, 1024, 2)),
+        (2560, Rows(1, 512, 2)),
         (8191, Rows(1, 1024, 4)),
-        (8192, Rows(1, 4096, 8)),
+        (8192, Rows(1, 4096, 4)),
         (16383, Rows(1, 2048, 4)),
         (16384, Rows(1, 4096, 8)),
         (28672, Rows(1, 4096, 16, last=False, registers=64)),
@@ -82,6 +82,7 @@ _WAYS = {
     ("any", 2): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
     ("any", 4): (*_NARROW, (16384, Rows(1, 16384, 16)), (_ANY, Online(8192, 8, 1, 2))),
 }
+_EARLY = 64  # elements of rows that a thread may hold if it is to load weight and bias early
 _INTERPRETED = triton.knobs.runtime.interpret  # TRITON_INTERPRET=1
 
 
@@ -98,7 +99,7 @@ def _load(ptr, start, column, mask, other, policy: tl.constexpr, absent: tl.cons
 def _rows_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, rows, columns, x_row, eps,
     GRAIN: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, EVEN: tl.constexpr,
-    LAST: tl.constexpr, CENTRED: tl.constexpr,
+    LAST: tl.constexpr, CENTRED: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     # Given in multiples of GRAIN elements, so that the compiler knows how far rows are aligned.
     columns = columns * GRAIN
@@ -116,6 +117,15 @@ def _rows_kernel(
     for i in tl.static_range(PARTS):
         mask = None if EVEN else inside & (column < columns - i * SPAN)
         parts += (tl.load(x_ptr + i * SPAN + column, mask=mask, other=other, eviction_policy=policy),)
+    # As if each row had its own weight and bias, so that every thread loads just those that it needs.
+    affine_column = column + tl.zeros([ROWS, SPAN], tl.int32)
+    ws = ()
+    bs = ()
+    if EARLY:
+        for i in tl.static_range(PARTS):
+            mask = None if EVEN else affine_column < columns - i * SPAN
+            ws += (_load(w_ptr, i * SPAN, affine_column, mask, other, policy, 1.0),)
+            bs += (_load(b_ptr, i * SPAN, affine_column, mask, other, policy, 0.0),)
     mean = 0.0
     if CENTRED:
         total = parts[0].to(tl.float32)
@@ -132,13 +142,15 @@ def _rows_kernel(
             centred = tl.where(column < columns - i * SPAN, centred, 0.0)
         squares += centred * centred
     scale = tl.rsqrt(tl.sum(squares, axis=1) / columns + eps)[:, None]
-    # As if each row had its own weight and bias, so that every thread loads just those that it needs; and only now, so
-    # that they take no registers before. By then they lie in the first cache, where other programs left them.
-    column += tl.zeros([ROWS, SPAN], tl.int32)
     for i in tl.static_range(PARTS):
-        mask = None if EVEN else column < columns - i * SPAN
-        w = _load(w_ptr, i * SPAN, column, mask, other, policy, 1.0)
-        b = _load(b_ptr, i * SPAN, column, mask, other, policy, 0.0)
+        mask = None if EVEN else affine_column < columns - i * SPAN
+        if EARLY:
+            w = ws[i]
+            b = bs[i]
+        else:
+            # Only now, so that they take no registers before; other programs have left them in the first cache.
+            w = _load(w_ptr, i * SPAN, affine_column, mask, other, policy, 1.0)
+            b = _load(b_ptr, i * SPAN, affine_column, mask, other, policy, 0.0)
         y = (rowwise.anew(again[i]).to(tl.float32) - mean) * scale * w.to(tl.float32) + b.to(tl.float32)
         mask = None if EVEN else inside & mask
         tl.store(y_ptr + i * SPAN + column, y.to(y_ptr.dtype.element_ty), mask=mask)
@@ -208,7 +220,15 @@ def _start(flat, x_row, weight, bias, y, eps, centred=True, way=None):
         kernel = _online_kernel
         grid, numbers, constants = rowwise.online_arguments(flat, x_row, way, processors)
     rest = (*numbers, eps, *constants, centred)
+    if isinstance(way, Rows):
+        rest = (*rest, _loads_early(flat, way))
     return launch.start(kernel, grid, (flat, weight, bias, y), rest, **rowwise.options(way))
+
+
+def _loads_early(flat, way):
+    """Whether weight and bias are loaded with the rows: where the wait for them counts, and registers are free."""
+    columns = -(-flat.shape[1] // way.span) * way.span
+    return rowwise.is_small(flat) and way.rows * columns <= _EARLY * 32 * way.warps
 
 
 def _check(x, weight, bias, eps, centred=True, real=True):

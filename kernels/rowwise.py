@@ -14,6 +14,7 @@ from triton import knobs
 from . import launch
 
 _GRAIN = 16  # bytes that a thread should load at a time
+_SMALL = 64 << 20  # bytes of an input that the L2 cache holds, or most of it: hints to the caches gain nothing there
 _PTX = tl.constexpr(not knobs.runtime.interpret and torch.version.hip is None)
 
 
@@ -32,7 +33,7 @@ def anew(x):
 class Rows(NamedTuple):
     """Rows in registers, a program for each `rows` of them, cut into parts of `span` columns.
 
-    If `last`, the caches are told to keep what is read, 16 bytes at a time, longer than what is written. Up to
+    If `last`, the caches are told to keep what is read of a large input longer than what is written. Up to
     `registers` per thread are used, as many as the compiler likes if that is 0: fewer let more programs be on a
     multiprocessor.
     """
@@ -114,12 +115,17 @@ def options(way) -> dict:
     return {"num_warps": way.warps} | ({"maxnreg": most} if most else {})
 
 
+def is_small(flat: torch.Tensor) -> bool:
+    """Whether the L2 cache holds the input, so that latency counts for more than what comes from memory."""
+    return flat.numel() * flat.element_size() <= _SMALL
+
+
 def rows_arguments(flat, x_row: int, way: Rows) -> tuple[tuple, tuple, tuple]:
     """Grid and arguments of a kernel for Rows: the numbers, and the constants."""
     rows, columns = flat.shape
     unit = grain(flat.element_size(), columns, x_row)
     even = rows % way.rows == 0 and columns % way.span == 0
-    last = way.last and unit * flat.element_size() == _GRAIN
+    last = way.last and unit * flat.element_size() == _GRAIN and not is_small(flat)
     constants = (unit, way.rows, -(-columns // way.span), way.span, even, last)
     return (-(-rows // way.rows),), (rows, columns // unit, x_row // unit), constants
 
