@@ -43,6 +43,7 @@ _FEW_ROWS = (
 )
 # How: keys per step, warps, stages; programs for each multiprocessor at most, keys of a part at least.
 _PARTS = 64, 4, 3, 2, 128
+_PARTS_OF_FLOAT32 = 16, 4, 2, 2, 128
 _WHOLE = 512  # keys up to which joining parts would take longer than it gains
 
 
@@ -253,7 +254,7 @@ def _by_parts(q, k, v, o, scale, processors):
     (batch, heads, queries, dim), keys = q.shape, k.shape[2]
     sheets, shared = batch * k.shape[1], heads // k.shape[1]
     head = max(16, triton.next_power_of_2(dim))
-    block, warps, stages, most, least = _PARTS
+    block, warps, stages, most, least = _PARTS if q.element_size() == 2 else _PARTS_OF_FLOAT32
     parts = max(1, min(processors * most // sheets, triton.cdiv(keys, least))) if keys > _WHOLE else 1
     span = triton.cdiv(triton.cdiv(keys, parts), block) * block
     parts = triton.cdiv(keys, span)

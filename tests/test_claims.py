@@ -159,7 +159,7 @@ def changed(text: str, *, claim: int = 1, **keys) -> str:
             "one-kernel-latency: rule.mode: triten is not known (did you mean triton?)",
         ),
         ({"rule__dtype": "float61"}, "one-kernel-latency: rule.dtype: float61 is not known (did you mean float16?)"),
-        ({"rule__size": [1024, 4069]}, "one-kernel-latency: rule.size: 4069 is not known (did you mean 4096?)"),
+        ({"rule__size": [1024, 65563]}, "one-kernel-latency: rule.size: 65563 is not known (did you mean 65536?)"),
         ({"rule__baseline": "none"}, "rule.baseline: none is not known"),
         ({"rule__metric": "devices"}, "one-kernel-latency: rule.metric: devices is not known (did you mean device?)"),
         ({"id": "ops-latency"}, "ops-latency: is given twice; allowed: each id once"),

@@ -120,7 +120,8 @@ def check_rms_norm(x, weight=None, eps=None):
     eager = F.rms_norm(x, shape, weight, eps)
     # Without eps torch takes that of float32 for 16 bits, too, but for float64 a smaller one.
     wide = 2**-23 if eps is None else eps
-    reference = F.rms_norm(x.double(), shape, None if weight is None else weight.double(), wide)
+    reference = x.double() / (x.double().square().mean(-1, keepdim=True) + wide).sqrt()
+    reference = reference if weight is None else reference * weight.double()
     check(rms_norm(x, weight, eps), eager, reference)
 
 
@@ -130,6 +131,8 @@ def check_matmul(a, b):
 
 
 def check_attention(q, k, v, causal=False, scale=None):
+    out = attention(q, k, v, causal, scale)
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))  # each head for those that share it
     reference = formula(q.double(), k.double(), v.double(), causal, scale)
     finite = all(t.isfinite().all() for t in (q, k, v))
     if not finite or (scale is not None and scale <= 0):
@@ -137,7 +140,7 @@ def check_attention(q, k, v, causal=False, scale=None):
         eager = formula(q, k, v, causal, scale)
     else:
         eager = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
-    check(attention(q, k, v, causal, scale), eager, reference)
+    check(out, eager, reference)
 
 
 def formula(q, k, v, causal, scale):
@@ -337,8 +340,8 @@ def test_matmul_of_views(view, device):
     check_matmul(a.t(), b)
 
 
-TABLES = MODULES["matmul"]._TILES, MODULES["matmul"]._TILES_OF_FEW_ROWS
-TILES = sorted({tile for table in TABLES for row in table.values() for tile in row})
+FEW_ROWS = [tiles for few in MODULES["matmul"]._TILES_OF_FEW_ROWS.values() for _, tiles in few]
+TILES = sorted({tile for tiles in (*MODULES["matmul"]._TILES.values(), *FEW_ROWS) for tile in tiles})
 
 
 @pytest.fixture
@@ -373,12 +376,17 @@ def test_matmul_groups_cover_every_tile(device, monkeypatch, matmul_module):
     check_matmul(a, normal(16, 3 * 16 - 1, dtype=HALF, device=device, seed=1))
 
 
+HOPPER = MODULES["matmul"].matmul_hopper
 # How the kernel for Hopper may cut a product up, in small, and the number of programs.
-HOW = MODULES["matmul"]._Hopper
+HOW = HOPPER.Way
 CUTS = {
-    "halves of a tile": (HOW(16, 16, 16, 3), 3),
-    "more stages than steps": (HOW(16, 32, 32, 9, group=2), 5),
-    "more programs than tiles": (HOW(32, 32, 16, 2), 50),
+    "halves of a tile": (HOW(8, 16, 16, 3), 3),
+    "thirds of a tile": (HOW(8, 16, 16, 3, consumers=3), 3),
+    "more stages than steps": (HOW(8, 32, 32, 9, group=2), 5),
+    "more programs than tiles": (HOW(16, 32, 16, 2), 50),
+    "tiles shared": (HOW(8, 16, 16, 3, shared=True), 7),
+    "tiles shared by several programs each": (HOW(16, 32, 16, 2, shared=True), 17),
+    "tiles shared in thirds": (HOW(8, 16, 16, 3, consumers=3, shared=True), 5),
     "a part of B kept": (HOW(16, 32, 16, 3, keep=1), 6),
     "a part of B kept, more stages than steps": (HOW(16, 32, 32, 9, keep=1), 4),
     "a part of B kept, one tile each": (HOW(16, 16, 16, 4, keep=1), 20),
@@ -387,10 +395,14 @@ CUTS = {
 
 def on_hopper(a, b, how, programs, seed=0):
     """The product by the kernel for Hopper, on a stand-in for Gluon."""
-    module = gluon.load(MODULES["matmul"])
+    module = gluon.load(HOPPER)
     c = a.new_full((a.shape[0], b.shape[1]), math.nan)
     gluon.current.seed = seed
-    module._on_hopper(a, b, c, [module._readable(t.shape, t.stride()) for t in (a, b)], how, programs)
+    torch.use_deterministic_algorithms(True)  # Memory that is not written reads as NaN.
+    try:
+        module.start_as(a, b, c, how, programs)
+    finally:
+        torch.use_deterministic_algorithms(False)
     return c
 
 
@@ -404,7 +416,7 @@ def test_matmul_for_hopper(cut, layout):
 
 
 @pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("m, k, n", [(1, 8, 8), (1, 200, 72), (70, 8, 24), (257, 40, 104)])
+@pytest.mark.parametrize("m, k, n", [(1, 8, 8), (1, 200, 72), (70, 8, 24), (257, 40, 104), (33, 23, 77), (70, 46, 52)])
 def test_matmul_for_hopper_of_odd_shapes(cut, m, k, n):
     how, programs = CUTS[cut]
     if how.keep:
@@ -414,7 +426,10 @@ def test_matmul_for_hopper_of_odd_shapes(cut, m, k, n):
 
 
 def test_matmul_for_hopper_takes_what_the_tma_can_read():
-    readable = MODULES["matmul"]._readable
+
+    def readable(shape, stride):
+        return HOPPER.readable(torch.empty_strided(shape, stride, dtype=HALF))
+
     assert readable((40, 24), (24, 1)) == (False, 24)
     assert readable((24, 40), (1, 24)) == (True, 24)
     assert readable((40, 20), (24, 1)) == (False, 24)
@@ -433,27 +448,32 @@ def test_matmul_for_hopper_takes_what_the_tma_can_read():
 @pytest.mark.parametrize(
     "m, k, n, way",
     [
-        (8192, 8192, 8192, ((128, 256, 64, 4), 132)),
-        (2048, 2048, 2048, ((128, 256, 64, 4), 128)),
-        (4096, 256, 4096, ((64, 256, 64, 8), 128)),
-        (4096, 256, 65536, ((128, 256, 64, 4), 132)),  # where one program to a column of tiles is too many,
-        (4096, 256, 17152, ((128, 256, 64, 4), 132)),  # and here too few
-        (1024, 1024, 1024, (64, 128, 128, 4, 4)),
-        (512, 512, 512, (64, 32, 64, 4, 4)),
-        (1000, 1000, 1000, (64, 128, 64, 4, 4)),
-        (4095, 4095, 4095, (128, 256, 64, 8, 3)),
+        (8192, 8192, 8192, ((64, 256, 64, 4, 2), 132)),
+        (3072, 3072, 3072, ((64, 128, 64, 4, 3), 132)),  # rounds that are filled
+        (1280, 1280, 1280, ((64, 128, 64, 6, 2), 100)),  # all in one round
+        (5120, 5120, 5120, ((64, 256, 64, 4, 2, "shared"), 132)),  # a last round of few tiles
+        (4096, 256, 4096, ((64, 256, 64, 8, 2, "kept"), 128)),
+        (4096, 256, 17152, ((64, 128, 64, 6, 2), 132)),  # too few programs for one to a column of tiles
+        (4095, 4095, 4095, ((64, 256, 64, 4, 2), 132)),
+        (768, 768, 768, ((64, 64, 64, 8, 2), 72)),
+        (777, 777, 777, ((64, 64, 64, 8, 2), 91)),
+        (512, 512, 512, (64, 32, 64, 4, 8)),
         (64, 8192, 8192, (64, 64, 64, 4, 8)),
-        (64, 64, 65536, (64, 64, 64, 4, 8)),
-        (16, 4096, 4096, (64, 32, 128, 4, 6)),
-        (16, 4096, 16, (64, 32, 128, 4, 6)),
+        (64, 8191, 8191, ((64, 64, 64, 8, 2), 128)),
+        (16, 4096, 4096, (16, 32, 128, 4, 6)),
+        (1, 8192, 8192, (16, 64, 128, 4, 5)),
         (1, 1, 1, (64, 32, 64, 4, 4)),
     ],
 )
 def test_how_an_h200_takes_a_product(m, k, n, way, monkeypatch):
-    """A tile of the plain kernel, or one of the kernel for Hopper and the number of programs."""
+    """A tile of the plain kernel, or how the one for Hopper cuts a product, and the number of programs."""
     module = MODULES["matmul"]
+
+    def start_as(a, b, c, how, programs):
+        return (*how[:5], *["kept"] * how.keep, *["shared"] * how.shared), programs
+
     monkeypatch.setattr(module, "_plain", lambda a, b, c, tile: tile)
-    monkeypatch.setattr(module, "_on_hopper", lambda a, b, c, views, how, programs: (how[:4], programs))
+    monkeypatch.setattr(HOPPER, "start_as", start_as)
     assert module._start(*(torch.empty(s, dtype=HALF, device="meta") for s in ((m, k), (k, n), (m, n)))) == way
 
 
@@ -479,7 +499,7 @@ def qkv(batch, heads, queries, keys, dim, dtype, device):
     ]
 
 
-@pytest.mark.parametrize("dim", [16, 32, 64, 128])
+@pytest.mark.parametrize("dim", [1, 16, 24, 64, 80, 96, 128, 256])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_head_dims(dim, causal, dot_dtype, device):
     check_attention(*qkv(1, 2, 130, 130, dim, dot_dtype, device), causal)
@@ -494,6 +514,24 @@ def test_attention_lengths(length, causal, dot_dtype, device):
 @pytest.mark.parametrize("queries, keys", [(1, 100), (100, 1), (5, 257), (200, 64)])
 def test_attention_with_other_keys_than_queries(queries, keys, dot_dtype, device):
     check_attention(*qkv(1, 2, queries, keys, 32, dot_dtype, device))
+
+
+@pytest.mark.parametrize("heads, shared", [(4, 4), (6, 2), (5, 1)])
+@pytest.mark.parametrize("queries, keys", [(70, 70), (1, 600), (3, 1100), (5, 40)])
+def test_attention_of_heads_that_share_keys(heads, shared, queries, keys, dot_dtype, device):
+    """Many queries, and few, for which the keys may be cut into parts."""
+    q = normal(2, heads, queries, 32, dtype=dot_dtype, device=device)
+    k, v = (normal(2, shared, keys, 32, dtype=dot_dtype, device=device, seed=seed) for seed in (1, 2))
+    check_attention(q, k, v, causal=queries == keys)
+
+
+@pytest.mark.parametrize("dim", [16, 40])
+@pytest.mark.parametrize("keys", [1, 511, 513, 1025, 3000])
+def test_attention_of_one_query(keys, dim, dot_dtype, device):
+    q, k, v = qkv(3, 2, 1, keys, dim, dot_dtype, device)
+    check_attention(q, k, v)
+    wide = qkv(1, 2, 8, keys, 2 * dim, dot_dtype, device)
+    check_attention(*(t[..., ::2] for t in wide))
 
 
 @pytest.mark.parametrize("scale", [1, 0.3, 0.0, -0.5])
@@ -652,9 +690,9 @@ REFUSED = {
         (lambda: attention(Q, Q, Q.half()), TypeError, "v has dtype torch.float16"),
         (lambda: attention(Q[0], Q, Q), ValueError, r"q has shape \(2, 3, 16\)"),
         (lambda: attention(Q, Q, Q[0]), ValueError, r"v has shape \(2, 3, 16\)"),
-        (lambda: attention(*(Q[..., :8],) * 3), ValueError, "q has head_dim 8.*16, 32, 64, 128"),
-        (lambda: attention(*(Q.repeat(1, 1, 1, 16),) * 3), ValueError, "q has head_dim 256"),
-        (lambda: attention(Q, Q[:, :1], Q), ValueError, "k has shape"),
+        (lambda: attention(*(Q.repeat(1, 1, 1, 17),) * 3), ValueError, "q has head_dim 272; allowed are 1 to 256"),
+        (lambda: attention(Q.repeat(1, 3, 1, 1), *(Q.repeat(1, 2, 1, 1),) * 2), ValueError, "k has .* heads"),
+        (lambda: attention(Q, Q[:, :1], Q), ValueError, "v has shape"),
         (lambda: attention(Q, Q, Q[:, :, :2]), ValueError, "v has shape"),
         (lambda: attention(Q, Q.repeat(1, 1, 1, 2), Q), ValueError, "k has shape"),
         (lambda: attention(Q, Q.to(**META), Q), ValueError, "k is on meta.*cpu"),
@@ -842,8 +880,26 @@ def test_matmul_on_gpu(m, k, n, layout, dtype):
     check_matmul(a if layout[0] == "n" else a.t(), b if layout[1] == "n" else b.t())
 
 
+WAYS = [how._replace(shared=shared) for how, _ in HOPPER.WAYS for shared in (False, True)]
+WAYS += [HOPPER.KEEPING]
+
+
 @mark_gpu
-@pytest.mark.parametrize("how", [how for *_, how in MODULES["matmul"]._HOPPER])
+@pytest.mark.parametrize(
+    "shape", [(1500,) * 3, (777, 1023, 513), (300, 770, 50257), (2000, 5119, 1111), (20, 4095, 4099)]
+)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matmul_on_gpu_of_rows_that_are_not_aligned(shape, layout, dtype):
+    m, k, n = shape
+    a, b = normal(m, k, dtype=dtype, device="cuda"), normal(k, n, dtype=dtype, device="cuda", seed=1)
+    a, b = (t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True))
+    for _ in range(3):  # anew, and twice by the kept launch
+        check_matmul(a, b)
+    check_matmul(a[1:, 1:], b[1:, :-1])
+
+
+@mark_gpu
+@pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("k", [520, 256, 40])
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_matmul_for_hopper_on_gpu(how, k, layout, monkeypatch, matmul_module):
@@ -852,7 +908,7 @@ def test_matmul_for_hopper_on_gpu(how, k, layout, monkeypatch, matmul_module):
         pytest.skip("needs an H100 or H200")
     if how.keep and k > 256:
         pytest.skip("that much of B fits into no shared memory")
-    monkeypatch.setattr(matmul_module, "_hopper", lambda m, n, *_: (how, matmul_module._programs(how, m, n, 13)))
+    monkeypatch.setattr(HOPPER, "choose", lambda *_: (how, 12 if how.keep else 13))
     a, b = normal(1000, k, dtype=HALF, device="cuda"), normal(k, 776, dtype=HALF, device="cuda", seed=1)
     a, b = (t if x == "n" else t.t().contiguous().t() for x, t in zip(layout, (a, b), strict=True))
     check_matmul(a, b)
@@ -865,6 +921,18 @@ def test_matmul_for_hopper_on_gpu(how, k, layout, monkeypatch, matmul_module):
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_on_gpu(length, dim, causal, dtype):
     check_attention(*qkv(8, 16, length, length, dim, dtype, "cuda"), causal)
+
+
+@mark_gpu
+@pytest.mark.parametrize("queries, keys", [(77, 77), (197, 197), (777, 777), (2000, 2000), (1, 700), (4, 5000)])
+@pytest.mark.parametrize("heads, shared", [(6, 6), (12, 3)])
+@pytest.mark.parametrize("dim", [20, 64, 72, 80, 96, 128, 256])
+def test_attention_on_gpu_of_heads_that_share_keys(queries, keys, heads, shared, dim, dtype):
+    q = normal(3, heads, queries, dim, dtype=dtype, device="cuda")
+    k, v = (normal(3, shared, keys, dim, dtype=dtype, device="cuda", seed=seed) for seed in (1, 2))
+    check_attention(q, k, v)
+    if queries == keys:
+        check_attention(q, k, v, causal=True)
 
 
 @mark_gpu

@@ -47,15 +47,39 @@ SHAPES["softmax"]["odd"] = [(8192, 50257)]
 SHAPES["layer_norm"]["odd"] = [(16384, 50257), (50257,), (50257,)]
 SHAPES["matmul"]["1000"] = [(1000, 1000), (1000, 1000)]
 SHAPES["matmul"]["16 rows"] = [(16, 4096), (4096, 4096)]
+SHAPES["softmax"]["vocabulary"] = [(512, 151936)]
+SHAPES["matmul"]["shared tiles"] = [(5120, 5120), (5120, 5120)]
+SHAPES["matmul"]["three consumers"] = [(3072, 3072), (3072, 3072)]
+SHAPES["matmul"]["1280"] = [(1280, 1280), (1280, 1280)]
+SHAPES["matmul"]["odd columns"] = [(300, 512), (512, 50257)]
 SHAPES["matmul"]["256 deep"] = [(4096, 256), (256, 4096)]
 SHAPES["attention"]["64 causal"] = SHAPES["attention"]["64"]
 SHAPES["attention"]["128 causal"] = SHAPES["attention"]["128"]
 # Numbers of keys for which compute capability 9 has other tiles than for those.
-KEYS = ("64 of 128", "64 of 1024", "64 causal of 1024", "128 causal of 1024", "128 causal of 8192")
+KEYS = (
+    "64 of 200",
+    "64 of 300",
+    "64 of 777",
+    "64 of 1024",
+    "64 causal of 300",
+    "64 causal of 1024",
+    "128 causal of 512",
+)
 SHAPES["attention"] |= {size: [(8, 16, int(size.split()[-1]), int(size.split()[0]))] * 3 for size in KEYS}
+SHAPES["attention"]["80"] = [(8, 16, 577, 80)] * 3
+SHAPES["attention"]["96 causal"] = [(2, 32, 1500, 96)] * 3
+SHAPES["attention"]["256 causal"] = [(4, 8, 2048, 256)] * 3
+SHAPES["attention"]["shared heads"] = [(4, 32, 777, 128), (4, 8, 777, 128), (4, 8, 777, 128)]
+SHAPES["attention"]["one query"] = [(8, 32, 1, 128), (8, 8, 4097, 128), (8, 8, 4097, 128)]
 # Where compute capability 9 has kernels of its own: products of many tiles, of a short K; attention.
-HOPPER = ("4096", "256 deep", "64", "64 causal", "128", "128 causal", *KEYS)
+HOPPER = (
+    *("4096", "shared tiles", "three consumers", "1280", "odd columns", "256 deep", "1000"),
+    *("64", "64 causal", "128", "128 causal", "80", "96 causal", "256 causal", "shared heads", *KEYS),
+)
 
+# Of these an older GPU and float32 would show nothing new.
+LEFT_OUT = {size for size, (_, *affine) in SHAPES["layer_norm"].items() if None in affine} | set(SHAPES["rms_norm"])
+ONCE = {*KEYS, *LEFT_OUT, "shared tiles", "three consumers", "1280", "odd columns", "shared heads"}
 CASES = [
     (gpu, op, size, dtype)
     for gpu in GPUS
@@ -63,6 +87,7 @@ CASES = [
     for size in sizes
     for dtype in ("float16", "bfloat16", "float32")
     if (gpu, dtype) != (75, "bfloat16")  # such a GPU has none
+    and (size not in ONCE or (gpu == 90 and dtype != "float32"))
 ]
 
 
@@ -75,10 +100,13 @@ def is_daily(gpu, op, size, dtype):
     return gpu in (90, (80, None, 75, None)[place % 4]) and dtype == there[place // 2 % len(there)]
 
 
+# Kernels that only copy what another one reads, or join what it made.
+BESIDES = ("_copy_kernel", "_join_kernel")
 # Bytes of registers spilled by ways that a sweep found faster than the best that spills none.
 SPILLED = {"sm_90 layer_norm 65536": 16, "sm_90 layer_norm 131072": 24}  # of 16 bits
-# Ways that were tuned with weight, bias and mean; without them ptxas has other bounds, and spills as much at most.
+# Ways that were tuned with weight, bias and mean, or for heads that are a power of two; else ptxas spills as much.
 UNTUNED = {f"sm_90 {op} {size}": 16 for op in ("layer_norm", "rms_norm") for size in SHAPES[op] if size[0] in "rt"}
+UNTUNED |= {"sm_90 attention 80 float32": 168, "sm_90 attention 96 causal float32": 136}
 
 
 def name(gpu, op, size, dtype):
@@ -110,6 +138,7 @@ def launch(gpu, op, size, dtype, patch):
         importlib.import_module("kernels.layer_norm"),
         importlib.import_module("kernels.ring"),
         importlib.import_module("kernels.attention_hopper"),
+        importlib.import_module("kernels.matmul_hopper"),
     ):
         for attribute, kernel in list(vars(holder).items()):
             if isinstance(kernel, triton.JITFunction):
@@ -118,7 +147,7 @@ def launch(gpu, op, size, dtype, patch):
     tensors = [s and torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
     rest = {"layer_norm": (1e-5,), "rms_norm": (None, 1e-5, False), "attention": ("causal" in size, None)}.get(op, ())
     module._anew(*tensors, *rest)  # the function itself refuses tensors without a GPU
-    (found,) = launches
+    (found,) = (each for each in launches if each[0].fn.__name__ not in BESIDES)
     return found
 
 
@@ -128,7 +157,7 @@ def source(kernel, args):
     from triton.compiler import ASTSource
     from triton.experimental.gluon._runtime import GluonASTSource
 
-    types = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.int32: "i32"}
+    types = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.int64: "i64"}
     signature, constants, marks = {}, {}, {}
     for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True)):
         special = not parameter.do_not_specialize
@@ -223,7 +252,7 @@ def built(request, tmp_path_factory):
     environment.pop("TRITON_INTERPRET", None)
     command = [sys.executable, __file__]
     child = subprocess.run(
-        command, env=environment, input=json.dumps(names), capture_output=True, text=True, timeout=600
+        command, env=environment, input=json.dumps(names), capture_output=True, text=True, timeout=1200
     )
     assert child.returncode == 0, child.stderr
     return json.loads(child.stdout)
@@ -240,9 +269,8 @@ def cases(*, gpus=tuple(GPUS), ops=tuple(SHAPES), sizes=None, dtypes=("float16",
 
 ALL = ("float16", "bfloat16", "float32")
 DOTS = ("matmul", "attention")
-# Not a matmul of 1000: its rows are 2,000 bytes apart, but Triton looks only for multiples of 16
-# elements, and so loads it element by element.
-ALIGNED = {n for sizes in SHAPES.values() for n in sizes} - {"1000", "one", "one causal", "odd"}
+ALIGNED = {n for sizes in SHAPES.values() for n in sizes} - {"one", "one causal", "odd", "odd columns"}
+MANY_ROWS = {n for sizes in SHAPES.values() for n in sizes} - {"one", "one query", "16 rows"}
 
 
 @cases(dtypes=ALL)
@@ -250,7 +278,7 @@ def test_compiles(built, case):
     assert "error" not in built[case], built[case]["error"]
 
 
-@cases(gpus=(90,), ops=DOTS)
+@cases(gpus=(90,), ops=DOTS, sizes=MANY_ROWS)
 def test_hopper_uses_wgmma(built, case):
     assert built[case]["wgmma"] > 0
     assert built[case]["mma"] == 0
@@ -294,7 +322,7 @@ def test_other_gpus_take_no_kernel_of_hopper(built, case):
     assert not built[case]["gluon"]
 
 
-@cases(ops=("softmax", "layer_norm", "rms_norm"), sizes={*ALIGNED, "1000"}, dtypes=ALL)
+@cases(ops=("softmax", "layer_norm", "rms_norm"), sizes=ALIGNED, dtypes=ALL)
 def test_rows_move_16_bytes_at_a_time(built, case):
     found = built[case]
     assert found["load"] + found["copy"] == found["load16"] + found["copy16"] > 0
@@ -308,9 +336,14 @@ def test_what_is_left_out_is_no_argument(built, case):
     assert built[case]["pointers"] == sum(shape is not None for shape in SHAPES[op][size]) + 1 + scratch
 
 
-@cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"1024", "4096", "16384"}, dtypes=ALL)
-def test_caches_are_told_to_keep_what_is_read(built, case):
+@cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"8192", "16384"}, dtypes=ALL)
+def test_caches_are_told_to_keep_what_is_read_of_a_large_input(built, case):
     assert built[case]["kept"] == built[case]["load"] > 0
+
+
+@cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"256", "1000"}, dtypes=ALL)
+def test_caches_are_told_nothing_of_a_small_input(built, case):
+    assert built[case]["kept"] == 0 < built[case]["load"]
 
 
 @cases(gpus=(90,), ops=("softmax", "layer_norm"), sizes={"131072", "odd"}, dtypes=("float16",))
@@ -327,7 +360,8 @@ def test_no_register_is_spilled(built, case):
     if built[case]["stack"] is None:
         pytest.skip("this Triton brings no cuobjdump")
     cell, dtype = case.rsplit(" ", 1)
-    assert built[case]["stack"] <= UNTUNED.get(cell, 0 if dtype == "float32" else SPILLED.get(cell, 0))
+    tuned = 0 if dtype == "float32" else SPILLED.get(cell, 0)
+    assert built[case]["stack"] <= UNTUNED.get(case, UNTUNED.get(cell, tuned))
 
 
 @cases(dtypes=ALL)
