@@ -81,7 +81,9 @@ class Attention(Workload):
             except RuntimeError as error:
                 if "No available kernel" not in str(error):
                     raise
-                raise Unsupported(RuntimeRefused(name, "no kernel for these heads and lengths")) from None
+                raise Unsupported(
+                    RuntimeRefused(name, "it has no kernel for these heads and lengths on this GPU")
+                ) from None
 
         return call
 
