@@ -244,12 +244,66 @@ def _mask(s, row, key, keys, CAUSAL: gl.constexpr, EVEN: gl.constexpr):
 
 
 @gluon.jit
-def _scores(queries, k, stage):
+def _scores(queries, k, stage, REST: gl.constexpr):
     """Start Q K^T."""
     BLOCK: gl.constexpr = k.data.shape[3]
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
     nothing = gl.zeros([ROWS, BLOCK], gl.float32, layout)
-    return warpgroup_mma(queries, _matrix(k, stage).permute((1, 0)), nothing, use_acc=False, is_async=True)
+    keys = _matrix(k, stage).permute((1, 0))
+    if REST:
+        s = warpgroup_mma(_low(queries, 1), _low(keys, 0), nothing, use_acc=False, is_async=True)
+        return warpgroup_mma(_rest(queries, 1, REST), _rest(keys, 0, REST), s, is_async=True)
+    else:
+        return warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
+
+
+# A head that is no power of two: the first 64 of its elements, and REST others, which are one.
+
+
+@gluon.jit
+def _low(matrix, dim: gl.constexpr):
+    return matrix.slice(0, 64, dim=dim)
+
+
+@gluon.jit
+def _rest(matrix, dim: gl.constexpr, REST: gl.constexpr):
+    return matrix.slice(64, REST, dim=dim)
+
+
+@gluon.jit
+def _nothing(WIDTH: gl.constexpr):
+    return gl.zeros([ROWS, WIDTH], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, 16]))
+
+
+@gluon.jit
+def _weigh(p, values, accs, REST: gl.constexpr):
+    """Start P V, which is added to the output so far, a tensor or two."""
+    if REST:
+        low = warpgroup_mma(p, _low(values, 1), accs[0], is_async=True)
+        layout: gl.constexpr = gl.DotOperandLayout(0, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, REST, 16]), 2)
+        p = gl.convert_layout(p, layout, assert_trivial=True)
+        return low, warpgroup_mma(p, _rest(values, 1, REST), accs[1], is_async=True)
+    else:
+        return (warpgroup_mma(p, values, accs[0], is_async=True),)
+
+
+@gluon.jit
+def _await(accs, p, weights, REST: gl.constexpr):
+    """The output so far and `weights`, once no product reads P any more."""
+    if REST:
+        low, rest, _, p = warpgroup_mma_wait(0, deps=[accs[0], accs[1], p, weights])
+        return (low, rest), p
+    else:
+        acc, _, p = warpgroup_mma_wait(0, deps=[accs[0], p, weights])
+        return (acc,), p
+
+
+@gluon.jit
+def _all_times(accs, factor, REST: gl.constexpr):
+    if REST:
+        return _times(accs[0], factor), _times(accs[1], factor)
+    else:
+        return (_times(accs[0], factor),)
 
 
 @gluon.jit
@@ -279,11 +333,12 @@ def _pass_over(GROUP: gl.constexpr, k, v, turns, others, blocks, stage, phase, t
 
 @gluon.jit
 def _begin(
-    queries, k, row, blocks, keys, scale, stage, phase, TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr
-):
+    queries, k, row, blocks, keys, scale, stage, phase,
+    TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr, REST: gl.constexpr,
+):  # fmt: skip
     """Weights of the block of keys that is taken first, the last one; with maximum and sums."""
     mbarrier.wait(k.full.index(stage), phase)
-    s = warpgroup_mma_wait(0, deps=[_scores(queries, k, stage)])
+    s = warpgroup_mma_wait(0, deps=[_scores(queries, k, stage, REST)])
     mbarrier.arrive(k.empty.index(stage), count=1)
     s = _mask(s, row, (blocks - 1) * TILE.block, keys, CAUSAL, EVEN)
     # The maximum starts at the lowest finite number, so that scores of -inf weigh 0, not NaN.
@@ -294,14 +349,15 @@ def _begin(
 
 @gluon.jit
 def _attend(
-    GROUP: gl.constexpr, queries, k, v, turns, p, top, sums, blocks, scale, stage, phase, turn, TILE: gl.constexpr
-):
+    GROUP: gl.constexpr, queries, k, v, turns, p, top, sums, blocks, scale, stage, phase, turn,
+    TILE: gl.constexpr, REST: gl.constexpr,
+):  # fmt: skip
     """Values of the first block, weighted by p, and all of the blocks after it."""
-    HEAD: gl.constexpr = v.data.shape[4]
+    HEAD: gl.constexpr = 64 if REST else v.data.shape[4]
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD, 16])
     p_layout: gl.constexpr = gl.DotOperandLayout(0, layout, 2)
     shrink = gl.full([ROWS], 1.0, gl.float32, top.type.layout)
-    acc = gl.zeros([ROWS, HEAD], gl.float32, layout)
+    accs = (_nothing(HEAD), _nothing(REST)) if REST else (_nothing(HEAD),)
     mbarrier.wait(v.full.index(stage), phase)
     p = gl.convert_layout(p.to(v.data.dtype), p_layout)
     for _ in range(blocks - 1):
@@ -311,42 +367,44 @@ def _attend(
             mbarrier.wait(k.full.index(stage), phase)
             if TILE.in_turn:
                 mbarrier.wait(turns.index(GROUP), turn)
-            s = _scores(queries, k, stage)
-            acc = _times(acc, shrink)
-            acc = warpgroup_mma(p, _matrix(v, before), acc, is_async=True)
+            s = _scores(queries, k, stage, REST)
+            accs = _all_times(accs, shrink, REST)
+            accs = _weigh(p, _matrix(v, before), accs, REST)
             if TILE.in_turn:
                 mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
                 turn ^= 1
-            s = warpgroup_mma_wait(1, deps=[s])
+            s = warpgroup_mma_wait(2 if REST else 1, deps=[s])
             mbarrier.arrive(k.empty.index(stage), count=1)
             weights, top, sums, shrink = _softmax(s, top, sums, scale)
             # ptxas moves the wait for P V to before the exponentials unless a branch, as in this wait, is between.
             mbarrier.wait(v.full.index(stage), phase)
             weights = gl.convert_layout(weights.to(v.data.dtype), p_layout)
-            acc, _, p = warpgroup_mma_wait(0, deps=[acc, p, weights])
+            accs, p = _await(accs, p, weights, REST)
             mbarrier.arrive(v.empty.index(before), count=1)
         else:
             if TILE.in_turn:
                 mbarrier.wait(turns.index(GROUP), turn)
-            acc = warpgroup_mma(p, _matrix(v, before), acc)
+            accs = _weigh(p, _matrix(v, before), accs, REST)
+            accs, p = _await(accs, p, p, REST)
             mbarrier.arrive(v.empty.index(before), count=1)
             mbarrier.wait(k.full.index(stage), phase)
-            s = _scores(queries, k, stage)
+            s = _scores(queries, k, stage, REST)
             if TILE.in_turn:
                 mbarrier.arrive(turns.index((GROUP + 1) % TILE.groups), count=1)
                 turn ^= 1
             s = warpgroup_mma_wait(0, deps=[s])
             mbarrier.arrive(k.empty.index(stage), count=1)
             weights, top, sums, shrink = _softmax(s, top, sums, scale)
-            acc = _times(acc, shrink)
+            accs = _all_times(accs, shrink, REST)
             mbarrier.wait(v.full.index(stage), phase)
             p = gl.convert_layout(weights.to(v.data.dtype), p_layout)
     if TILE.overlap:
-        acc = _times(acc, shrink)
-    acc = warpgroup_mma(p, _matrix(v, stage), acc)
+        accs = _all_times(accs, shrink, REST)
+    accs = _weigh(p, _matrix(v, stage), accs, REST)
+    accs, p = _await(accs, p, p, REST)
     mbarrier.arrive(v.empty.index(stage), count=1)
     stage, phase = _advance(stage, phase, TILE.stages)
-    return _times(acc, 1.0 / gl.sum(sums, axis=1)), stage, phase, turn
+    return _all_times(accs, 1.0 / gl.sum(sums, axis=1), REST), stage, phase, turn
 
 
 @gluon.jit
@@ -360,7 +418,7 @@ def _release(q, q_stage, lap, GROUP: gl.constexpr, TILE: gl.constexpr):
 @gluon.jit
 def _consume(
     GROUP: gl.constexpr, o_desc, q, k, v, turns, task, scale,
-    TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr,
+    TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr, REST: gl.constexpr,
 ):  # fmt: skip
     all_rows: gl.constexpr = TILE.groups * ROWS
     stage, phase, q_stage, q_phase = 0, 0, 0, 0
@@ -375,13 +433,17 @@ def _consume(
         mbarrier.wait(q.full.index(slot), q_phase)
         if blocks > 0:
             queries = _matrix(q, slot)
-            p, top, sums = _begin(queries, k, row, blocks, task.keys, scale, stage, phase, TILE, CAUSAL, EVEN)
+            p, top, sums = _begin(queries, k, row, blocks, task.keys, scale, stage, phase, TILE, CAUSAL, EVEN, REST)
             _release(q, q_stage, lap, GROUP, TILE)
             o, stage, phase, turn = _attend(
-                GROUP, queries, k, v, turns, p, top, sums, blocks, scale, stage, phase, turn, TILE
+                GROUP, queries, k, v, turns, p, top, sums, blocks, scale, stage, phase, turn, TILE, REST
             )
             # The output leaves through the buffer of its queries.
-            _matrix(q, slot).store(o.to(o_desc.dtype))
+            if REST:
+                _low(queries, 1).store(o[0].to(o_desc.dtype))
+                _rest(queries, 1, REST).store(o[1].to(o_desc.dtype))
+            else:
+                queries.store(o[0].to(o_desc.dtype))
             fence_async_shared()
             at = [sheet // task.heads, sheet % task.heads, row, 0]
             tma.async_copy_shared_to_global(o_desc, at, q.data.index(slot))
@@ -394,7 +456,7 @@ def _consume(
 @gluon.jit(do_not_specialize=["sheets", "heads", "shared", "queries", "keys", "tiles", "together"])
 def _attention_hopper(
     q_desc, k_desc, v_desc, o_desc, sheets, heads, shared, queries, keys, tiles, together, scale,
-    TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr,
+    TILE: gl.constexpr, CAUSAL: gl.constexpr, EVEN: gl.constexpr, REST: gl.constexpr,
 ):  # fmt: skip
     GROUPS: gl.constexpr = TILE.groups
     gl.static_assert(TILE.block % ROWS == 0, "the diagonal of a group's queries must cut one block of keys only")
@@ -407,8 +469,8 @@ def _attention_hopper(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (_consume, (gl.constexpr(0), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN)),
-                (_consume, (gl.constexpr(1), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN)),
+                (_consume, (gl.constexpr(0), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN, REST)),
+                (_consume, (gl.constexpr(1), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN, REST)),
                 (_load, (q_desc, k_desc, v_desc, q, k, v, task, TILE, CAUSAL)),
             ],
             [4, 1],
@@ -417,9 +479,9 @@ def _attention_hopper(
     else:
         gl.warp_specialize(
             [
-                (_consume, (gl.constexpr(0), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN)),
-                (_consume, (gl.constexpr(1), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN)),
-                (_consume, (gl.constexpr(2), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN)),
+                (_consume, (gl.constexpr(0), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN, REST)),
+                (_consume, (gl.constexpr(1), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN, REST)),
+                (_consume, (gl.constexpr(2), o_desc, q, k, v, turns, task, scale, TILE, CAUSAL, EVEN, REST)),
                 (_load, (q_desc, k_desc, v_desc, q, k, v, task, TILE, CAUSAL)),
             ],
             [4, 4, 1],
@@ -451,6 +513,12 @@ def _head(t):
     return triton.next_power_of_2(t.shape[3])
 
 
+def _rest_of(t):
+    """How many elements of a row lie past the first 64, as a power of two; 0 of a row that is one or is not cut."""
+    rest = triton.next_power_of_2(max(t.shape[3] - 64, 16))
+    return rest if t.shape[3] > 64 and 64 + rest < _head(t) else 0
+
+
 def _tile(q, k, causal):
     """The tile that TILES lists for a head and a number of keys; None where the kernel for any GPU is to take them."""
     row = TILES.get((_head(q), causal), ())
@@ -473,7 +541,8 @@ def start(q, k, v, o, causal, scale):
     rows = (ROWS.value, tile.block, tile.block, ROWS.value)
     tensors = tuple(_described(t, r) for t, r in zip((q, k, v, o), rows, strict=True))
     shared = heads // k.shape[1]
-    rest = (sheets, heads, shared, queries, keys, tiles, together, scale, tile, causal, keys % tile.block == 0)
+    even = keys % tile.block == 0
+    rest = (sheets, heads, shared, queries, keys, tiles, together, scale, tile, causal, even, _rest_of(q))
     return launch.start(_attention_hopper, (programs,), tensors, rest, num_warps=4)
 
 
