@@ -22,6 +22,7 @@ from kernelbench.notes import (
     ExactIntervalDisagrees,
     NearFloor,
     OfBaseline,
+    OtherProcesses,
     OwnGraphs,
     Raised,
     SizesNotMeasured,
@@ -649,3 +650,18 @@ def test_packages_are_told_with_their_versions():
     rows = pd.DataFrame({"mode": ["eager", "onnx", "jax"], "library.onnxruntime": [None, "1.2", None], "x": [1, 2, 3]})
     assert list_packages(rows.assign(**{"library.jax": [None, None, "0.3"]})) == {"onnxruntime": "1.2", "jax": "0.3"}
     assert list_packages(rows[["mode"]]) == {}
+
+
+def test_attempts_that_were_left_out_are_kept_and_counted(tmp_path, monkeypatch):
+    left_out = {"doubts": [OtherProcesses(1).to_json()], "seconds": 3.0, "medians": {"latency": 50.0}}
+
+    def leave_out(job, entry):
+        again = [left_out] if job.mode == "compile" and job.repeat == 2 else []
+        entry["process"] = {"start": "warm", "end": "exited", "code": 0, "left": [], "again": again}
+
+    study = small_study(monkeypatch)
+    write_records(study, tmp_path, leave_out)
+    document = tables(study, tmp_path)[2]
+    tries = pd.read_parquet(tmp_path / "jobs.parquet").set_index(["mode", "repeat"])["process.again"].map(json.loads)
+    assert all(found == ([left_out] if at == ("compile", 2) else []) for at, found in tries.items())
+    assert [repeat["again"] for repeat in document["jobs"]["repeats"]] == [0, 0, 2, 0, 0]

@@ -1,7 +1,8 @@
-"""Attempts: a job whose times nobody could build on is measured again at once.
+"""Attempts: a job whose GPU was shared or too hot is measured again at once.
 
 Later would cost more. The gate would have all modes of its cell measured again, because pairs have to run next to each
-other, and on another GPU the whole repeat.
+other, and on another GPU the whole repeat. A warm-up that did not settle is no reason: on a slow host another process
+would import and compile anew; to go on warming up (`warmup_max_seconds`) costs less.
 """
 
 import time
@@ -15,14 +16,18 @@ ATTEMPTS = 3
 
 
 def find_doubts(entry: dict) -> list[Note]:
-    """Return what the gate refuses of a single record; it judges a power cap only beside the other modes of a cell."""
-    found = [note for note in map(notes.load, entry.get("suspect") or ()) if not isinstance(note, PowerCap)]
+    """Return what the gate refuses of a single record."""
     unsettled = entry.get("warm_up", {}).get("settled") is False
-    return [*found, Unsettled()] if unsettled else found
+    return [*_find_passing(entry), *([Unsettled()] if unsettled else [])]
+
+
+def _find_passing(entry: dict) -> list[Note]:
+    """Return what another attempt may not meet; the gate judges a power cap beside the other modes of a cell only."""
+    return [note for note in map(notes.load, entry.get("suspect") or ()) if not isinstance(note, PowerCap)]
 
 
 def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:
-    """Run a job as `job_process.measure` does, again while it is in doubt; return (record, outcome) of the last try.
+    """Run a job as `job_process.measure` does, again while its GPU speaks against it; return (record, outcome) of the last.
 
     outcome has `again`: the doubts, seconds and medians by timer of each try that was left out, so that anyone can see
     what leaving it out does. All tries share `timeout` (s); another begins only if it could take twice as long as the
@@ -37,7 +42,7 @@ def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, d
         if kept and entry["status"] in ("oom", "timeout"):
             doubt = notes.dump(RetryFailed(entry["status"], notes.load(entry["reason"])))
             return kept[0], kept[1] | {"again": [*out[:-1], {"doubts": [doubt], "seconds": took, "medians": {}}]}
-        doubts = find_doubts(entry) if entry["status"] == "ok" else []
+        doubts = _find_passing(entry) if entry["status"] == "ok" else []
         if not doubts or 2 * took > timeout or len(out) == ATTEMPTS - 1:
             return entry, outcome | {"again": out}
         kept = entry, outcome
