@@ -68,7 +68,6 @@ _SPANS = {2: 0, 4: 256}
 # What is small on Hopper: an A of few rows, a result of fewer tiles of 128 x 64 than this share of the multiprocessors.
 _FEW_ROWS = 64
 _FEW_TILES = 0.4
-_FEWEST_ROWS = 16  # small even where elements are copied one at a time
 
 
 @triton.jit(do_not_specialize=["M", "N", "K"])
@@ -164,7 +163,7 @@ def _start(a, b, c):
 def _is_small(M, N, even, processors):
     """Whether the kernel below is ahead of the one for Hopper."""
     few = M <= _FEW_ROWS or triton.cdiv(M, 128) * triton.cdiv(N, 64) < _FEW_TILES * processors
-    return M <= _FEWEST_ROWS or (few and even)
+    return few and even
 
 
 def _is_even(a, b):
