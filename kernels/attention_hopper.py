@@ -42,7 +42,7 @@ class Tile(NamedTuple):
 
 
 # (head_dim as a power of two, causal) -> (most keys, Tile), of which the first that takes as many is used; None stands
-# for the kernel of attention.py. NOTES.md says what was tried.
+# for the kernel of attention.py. 96 stands for every head that is cut in two (see _rest_of). NOTES.md says what was tried.
 _ANY = float("inf")
 TILES = {
     (64, False): (
@@ -66,6 +66,15 @@ TILES = {
     (128, True): (
         (640, Tile(2, 64, 3, in_turn=False, persistent=True, overlap=True)),
         (_ANY, Tile(2, 128, 2, in_turn=False, persistent=True, overlap=True)),
+    ),
+    (96, False): (
+        (128, None),
+        (896, Tile(2, 128, 2, in_turn=False, persistent=True, overlap=False)),
+        (_ANY, Tile(3, 128, 2, in_turn=False, persistent=True, overlap=False)),
+    ),
+    (96, True): (
+        (640, Tile(2, 64, 3, in_turn=False, persistent=True, overlap=True)),
+        (_ANY, Tile(3, 128, 2, in_turn=False, persistent=True, overlap=False)),
     ),
     (256, False): ((_ANY, Tile(2, 64, 2, in_turn=False, persistent=False, overlap=True)),),
     (256, True): ((_ANY, Tile(2, 64, 2, in_turn=False, persistent=False, overlap=True)),),
@@ -521,7 +530,7 @@ def _rest_of(t):
 
 def _tile(q, k, causal):
     """The tile that TILES lists for a head and a number of keys; None where the kernel for any GPU is to take them."""
-    row = TILES.get((_head(q), causal), ())
+    row = TILES.get((96 if _rest_of(q) else _head(q), causal), ())
     return next((tile for most, tile in row if k.shape[2] <= most), None)
 
 
