@@ -202,6 +202,18 @@ def test_a_repair_brings_back_only_what_is_not_here_and_names_the_configuration(
         )
 
 
+@pytest.mark.parametrize("status", ["incorrect", "crashed"])
+@pytest.mark.parametrize("runner, repeats, defects", [("library", 5, 0), ("library", 4, 1), ("compile", 5, 1)])
+def test_what_a_library_fails_at_in_every_repeat_is_no_defect(data, status, runner, repeats, defects):
+    path = data / "study.yaml"
+    study = yaml.safe_load(path.read_text())
+    study["modes"]["compile"]["runner"] = runner
+    path.write_text(yaml.safe_dump(study, sort_keys=False))
+    for repeat in range(repeats):
+        change_jobs(data, put("status", status, op="softmax", size="512", mode="compile", repeat=repeat))
+    assert len([*Gate(data).find_wrong()]) == defects
+
+
 def test_a_repair_measures_on_as_many_gpus_at_once_as_the_study_did(data, monkeypatch):
     change_jobs(data, put("settled", False))
     started = pd.to_datetime(pd.read_parquet(data / "jobs.parquet").started.min())

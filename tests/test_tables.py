@@ -531,7 +531,7 @@ def test_promote_refuses_a_study_that_is_not_whole(study, tmp_path, torn, messag
     ("sources", "change", "message"),
     [
         ("0123", lambda job, entry: None, "no commit has the sources 0123"),
-        (None, fail("incorrect", {2}), "1 jobs are incorrect or crashed"),
+        (None, fail("incorrect", {2}), "incorrect: softmax/float16/512/compile/2; repair: rm"),
     ],
 )
 def test_promote_refuses_what_no_commit_measured_and_what_went_wrong(study, tmp_path, sources, change, message):

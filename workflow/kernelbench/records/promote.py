@@ -5,7 +5,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pandas as pd
 import yaml
 
 from kernelbench.errors import InputError
@@ -42,10 +41,8 @@ def promote(results: Path, recorded: Path) -> str:
     commit = commit_of(environment["sources"][0])
     study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
     _require_whole(results, study, environment)
-    statuses = pd.read_parquet(results / "jobs.parquet", columns=["status"]).status
-    bad = statuses[statuses.isin(["incorrect", "crashed"])]
-    if len(bad):
-        raise InputError(f"{results}: {len(bad)} jobs are incorrect or crashed; a recorded study has none")
+    for defect in Gate(results).find_wrong():
+        raise InputError(f"{results}: {defect}")
     # Beside the old one, which goes only when the new one is whole: nothing that was made of other data stays.
     new = recorded.with_name(f"{recorded.name}.new")
     shutil.rmtree(new, ignore_errors=True)

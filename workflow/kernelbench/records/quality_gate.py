@@ -94,9 +94,14 @@ class Gate:
             yield Defect("not of the study, or there twice", _names(more), self._repair_command(more))
 
     def find_wrong(self) -> Iterator[Defect]:
-        """Modes that computed something wrong, or crashed."""
+        """Modes that computed something wrong, or crashed; but not what a library does in every repeat of a cell.
+
+        That is a finding about the library, which the tables show: no second measurement would repair it.
+        """
+        library = self.jobs["mode"].map(lambda mode: self.study["modes"].get(mode, {}).get("runner") == "library")
+        alike = self.jobs.groupby([*CELL, "mode"]).status.transform("nunique") == 1
         for status in ("incorrect", "crashed"):
-            yield from self._of(self.jobs.status == status, status)
+            yield from self._of((self.jobs.status == status) & ~(library & alike), status)
 
     def find_shared(self) -> Iterator[Defect]:
         """Jobs beside which another process computed on the GPU, or that nobody watched."""

@@ -27,11 +27,12 @@ def _find_passing(entry: dict) -> list[Note]:
 
 
 def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:
-    """Run a job as `job_process.measure` does, again while its GPU speaks against it; return (record, outcome) of the last.
+    """Run a job as `job_process.measure` does, and again while its GPU speaks against it.
 
-    outcome has `again`: the doubts, seconds and medians by timer of each try that was left out, so that anyone can see
-    what leaving it out does. All tries share `timeout` (s); another begins only if it could take twice as long as the
-    last. A try that runs out of memory or time is left out itself, and the one before it counts.
+    Returns (record, outcome) of the last try. The outcome's `again` holds the doubts, the seconds and the medians by
+    timer of each try that was left out, so that anyone can see what leaving it out does. All tries share `timeout` (s);
+    another begins only if it could take twice as long as the last. A try that runs out of memory or time is left out
+    itself, and the one before it counts.
     """
     kept, out = None, []
     while True:
