@@ -1,6 +1,7 @@
 """KernelBench: does torch.compile pay? The workflow that is also the paper.
 
 snakemake plan                          how many jobs are left, how long they take, how much disk; measures nothing
+snakemake preflight                     what this host is good for now: cores, launches, clocks; takes a minute
 snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, figures and report
 snakemake model --config model=FILE.py  measure a model of your own: which mode pays, and why, on one page
 snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
@@ -22,6 +23,7 @@ from snakemake.logging import logger
 
 from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress, user_model
 from kernelbench.study import machine, model_study, yaml_files
+from kernelbench.study.config import RECORDED
 from kernelbench.study.imports import sources
 from kernelbench.study.study import Study
 from kernelbench.study.yaml_files import overlay, parse_values
@@ -72,6 +74,7 @@ wildcard_constraints:
 
 
 include: "workflow/rules/plan.smk"
+include: "workflow/rules/preflight.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/gate.smk"
@@ -82,8 +85,15 @@ include: "workflow/rules/model.smk"
 include: "workflow/rules/artefacts.smk"
 
 
+def expect_seconds():
+    """Return the planned seconds of a job by (op, mode)."""
+    from kernelbench.planning import estimate  # Here and not at the top: it reads tables, which few runs need.
+
+    return estimate.expect_seconds(study, Path(study.results), RECORDED)
+
+
 onstart:
-    snakemake_progress.announce(study.results, list(workflow.dag.needrun_jobs()))
+    snakemake_progress.announce(study.results, list(workflow.dag.needrun_jobs()), expect_seconds)
     # Snakemake's limit of job starts a second has it look at all ready jobs once a second for each job that has ended: by
     # the two hundredth that keeps a core busy, beside what is measured. Only submissions need a limit.
     if not submits:

@@ -147,6 +147,12 @@ SoftwareThermalSlowdown = _throttled("SoftwareThermalSlowdown", "software therma
 HardwareThermalSlowdown = _throttled("HardwareThermalSlowdown", "hardware thermal slowdown")
 PowerBrake = _throttled("PowerBrake", "power brake")
 
+# What speaks against a host before any job: too few cores are free; the share of turns that are taken again, and by how
+# much the 95th percentile of launches is above their median.
+FewCores = _note("FewCores", "free cores needed", "{free} of {cores} cores are free, and {needed} are needed")
+TurnsTakenAgain = _note("TurnsTakenAgain", "share", "{share:.0%} of the turns are taken again, as cores are slow")
+LaunchesVary = _note("LaunchesVary", "share", "launches vary by {share:.0%}")
+
 # What a reader of a row should know. NearFloor: a device time below `factor` times the timer's floor; Uncovered: the
 # share of samples in which the delay did not hide the host's work; TwoPeaks: how many repeats are in each group, and
 # how far the groups are apart; FarOff: repeats that are more than `times` their median, or less than it by as much.

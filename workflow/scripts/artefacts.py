@@ -2,13 +2,11 @@
 
 import argparse
 import json
-import os
 import tempfile
 from pathlib import Path
 
 from kernelbench.errors import InputError, run
-from kernelbench.harness import child, environment
-from kernelbench.running import gpu_lanes
+from kernelbench.running import gpu_lanes, job_process
 
 # The names that Inductor's trace gives the artefacts, by ours.
 TRACED = {
@@ -25,10 +23,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, nargs="+", required=True, help=f"files named {', '.join(TRACED)}")
     arguments = parser.parse_args()
     gpu = gpu_lanes.find_gpu(0, arguments.settings["device"])
-    # As a job's process has it, before torch is imported.
-    variables = environment.build(os.environ, child.variables(arguments.settings, gpu))
-    os.environ.clear()
-    os.environ |= variables
+    job_process.enter_environment(arguments.settings, gpu)
     with gpu_lanes.hold(gpu), tempfile.TemporaryDirectory() as root:
         compile_traced(arguments.settings, root)
         for path in arguments.output:

@@ -14,7 +14,7 @@ from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
 from kernelbench.numbers import clock, duration
 from kernelbench.records.job_table import read as read_jobs
-from kernelbench.running import freshness
+from kernelbench.running import freshness, pace
 from kernelbench.study.cells import Job
 from kernelbench.study.study import Study
 
@@ -26,28 +26,38 @@ TYPICAL = 16 * 1024
 
 @dataclass(frozen=True)
 class Source:
-    """Where jobs were measured, and their mean seconds by (op, mode) and by mode."""
+    """Where jobs were measured, and their mean seconds by (op, mode) and by mode.
+
+    of: what measured them, seen from a study: "this machine", the same kind of "device" (GPU or CPU), or "another".
+    """
 
     name: str
     by_op: dict[tuple[str, str], float]
     by_mode: dict[str, float]
+    of: str = "this machine"
 
 
-def average(name: str, jobs: pd.DataFrame) -> Source:
+def average(name: str, jobs: pd.DataFrame, of: str = "this machine") -> Source:
     """Return the mean seconds of jobs with the columns op, mode and seconds."""
     by_op, by_mode = (jobs.groupby(key)["seconds"].mean().to_dict() for key in (["op", "mode"], "mode"))
-    return Source(name, by_op, by_mode)
+    return Source(name, by_op, by_mode, of)
 
 
 def average_records(paths: list[Path], name: str = "this machine") -> Source:
     """Return the mean seconds of the jobs that have these records; raise InputError for a file that is none."""
-    return average(name, pd.DataFrame(map(_read_seconds, paths), columns=["op", "mode", "seconds"]))
+    return average(name, read_seconds(paths))
+
+
+def read_seconds(paths: list[Path]) -> pd.DataFrame:
+    """Return op, mode and seconds of the records, with second tries; raise InputError for a file that is none."""
+    return pd.DataFrame(map(_read_seconds, paths), columns=["op", "mode", "seconds"])
 
 
 def _read_seconds(path: Path) -> tuple[str, str, float]:
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
-        return entry["op"], entry["mode"], entry["seconds"]["wall"]
+        again = sum(out["seconds"] for out in entry.get("process", {}).get("again", ()))
+        return entry["op"], entry["mode"], entry["seconds"]["wall"] + again
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
 
@@ -62,7 +72,7 @@ def average_recorded(directory: Path, study: Study) -> list[Source]:
         other = yaml.safe_load((path.parent / "study.yaml").read_text(encoding="utf-8"))
         same = _machine(other) == _machine(study.config), _is_cpu(other) == _is_cpu(study.config)
         by_distance.append((path.parent.name != study.machine, *(not each for each in same), path))
-    return [_average_table(path) for *_, path in sorted(by_distance)]
+    return [_average_table(path, "another" if differs else "device") for *_, differs, path in sorted(by_distance)]
 
 
 def _machine(study: dict) -> str:
@@ -75,14 +85,14 @@ def _is_cpu(study: dict) -> bool:
     return study["machine"].startswith("cpu")
 
 
-def _average_table(path: Path) -> Source:
+def _average_table(path: Path, of: str) -> Source:
     """Return the mean seconds of the recorded jobs at `path`, without jobs that were not for that device.
 
     They took no time there, and may well take some here.
     """
     jobs = read_jobs(path, columns=["op", "mode", "seconds.wall", "reason"])
     elsewhere = jobs.reason.map(lambda reason: isinstance(reason, NeedsDevice)).astype(bool)
-    return average(path.parent.name, jobs[~elsewhere].rename(columns={"seconds.wall": "seconds"}))
+    return average(path.parent.name, jobs[~elsewhere].rename(columns={"seconds.wall": "seconds"}), of)
 
 
 def estimate_jobs(study: Study, jobs: list[Job], sources: list[Source]) -> pd.DataFrame:
@@ -94,19 +104,52 @@ def estimate_jobs(study: Study, jobs: list[Job], sources: list[Source]) -> pd.Da
 def _estimate(study: Study, op: str, mode: str, sources: list[Source]) -> tuple[float, str, str]:
     """Return the expected seconds of a job, NaN if unknown, what these are based on, and the name of their source.
 
-    The first source that knows the mode decides, by its mean for the op if it has one. If no source knows the mode, we
-    take the slowest mode of the first source that knows any.
+    The first source that knows the mode decides, by its mean for the op if it has one. But where this machine does not
+    know the mode, a study of the same device that has the very op comes before one that has only others: a model takes
+    several times as long as an operation. If no source knows the mode, we take the slowest mode of the first source
+    that knows any.
     """
     if study.device not in study.modes[mode].get("devices", [study.device]):
         return 0.0, f"unsupported on {study.device}", ""
-    for source in sources:
-        if mode in source.by_mode:
-            return source.by_op.get((op, mode), source.by_mode[mode]), source.name, source.name
+    known = [source for source in sources if mode in source.by_mode]
+    for source in sorted(known, key=lambda source: _rank(source, op, mode))[:1]:
+        return source.by_op.get((op, mode), source.by_mode[mode]), source.name, source.name
     for source in sources:
         if source.by_mode:
             slowest = max(source.by_mode, key=source.by_mode.get)
             return source.by_mode[slowest], f"nothing; as {slowest} on {source.name}", source.name
     return math.nan, "nothing", ""
+
+
+def _rank(source: Source, op: str, mode: str) -> int:
+    """Return which of the sources that know a mode come first, besides the order that they have."""
+    if source.of == "device":
+        return 1 if (op, mode) in source.by_op else 2
+    return 0 if source.of == "this machine" else 3
+
+
+def expect_seconds(study: Study, root: Path, recordings: Path) -> dict[tuple[str, str], float]:
+    """Return the planned seconds of a job by (op, mode): by this machine's records, or by studies of such a device.
+
+    NaN where neither knows the mode. Raises InputError for a record that cannot be read.
+    """
+    there = _thin([path for job in study.jobs if (path := root / job.path).exists()])
+    sources = [average_records(there), *_of_same_device(average_recorded(recordings, study))]
+    pairs = {(job.cell.op, job.mode) for job in study.jobs}
+    return {pair: _estimate(study, *pair, sources)[0] for pair in pairs}
+
+
+def _of_same_device(sources: list[Source]) -> list[Source]:
+    return [source for source in sources if source.of == "device"]
+
+
+def _describe_pace(study: Study, paths: list[Path], recorded: list[Source]) -> str | None:
+    """Return what the jobs with these records took beside what studies of such a device plan; None for too few."""
+    if len(paths) < pace.FIRST:
+        return None
+    own, sources = read_seconds(paths), _of_same_device(recorded)
+    planned = sum(_estimate(study, op, mode, sources)[0] for op, mode in zip(own.op, own["mode"], strict=True))
+    return f"this machine: {pace.describe(len(own), own.seconds.sum(), planned)}"
 
 
 def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
@@ -128,6 +171,8 @@ def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[T
     used = [source.name for source in recorded if (left.source == source.name).any()]
     if set(used) - {study.machine}:
         lines.append(f"Times measured on {', '.join(used)}; yours may differ.")
+    if described := _describe_pace(study, measured, recorded):
+        lines.append(described)
     time = "time: nothing is left to measure" if left.empty else _format_time(left, gpus)
     return [*lines, time, _format_disk(measured or outdated, root, len(left))]
 

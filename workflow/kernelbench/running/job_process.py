@@ -111,6 +111,13 @@ def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, d
     return record, outcome
 
 
+def enter_environment(settings: dict, gpu: str) -> None:
+    """Give this process the environment variables of a job of `settings`; before torch is imported."""
+    variables = environment.build(os.environ, child.variables(settings, gpu))
+    os.environ.clear()
+    os.environ |= variables
+
+
 def _judge(outcome: dict, timeout: float, phase: str | None) -> tuple[str, Note]:
     """Return (status, reason) of a process that did not reach its end."""
     if outcome["end"] == "timeout":

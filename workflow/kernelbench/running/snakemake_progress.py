@@ -8,6 +8,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,16 +21,18 @@ from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from kernelbench.errors import InputError
 from kernelbench.harness import environment
 from kernelbench.notes import say
-from kernelbench.running import job_process
+from kernelbench.running import job_process, pace
 from kernelbench.running.retries import find_doubts
 from kernelbench.running.tally import EXPECTED, Job, Tally
 
 # Seconds between two lines where there is no terminal.
 LINE_EVERY = 30
-# A run of one of these rules alone shows no progress: a plan is its own output, the others start runs that show theirs.
-SILENT = (["plan"], ["verify"], ["reproduce"])
+# A run of one of these rules alone shows no progress: the first two are their own output, the others start runs that
+# show theirs.
+SILENT = (["plan"], ["preflight"], ["verify"], ["reproduce"])
 # Messages that nobody acts on, by how they begin, and those that the display tells in its own way.
 CHATTER = (
     *("Assuming unrestricted", "Building DAG", "Using shell", "host:", "Conda environments: ignored"),
@@ -48,12 +51,19 @@ TOLD = (LogEvent.JOB_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED, LogEvent
 EXIT = re.compile(r"returned non-zero (exit status \d+)")
 
 
-def announce(results: str, jobs: list) -> None:
-    """Tell the logger plugin which of Snakemake's `jobs` a run will do, and the user what measurements do not get."""
+def announce(results: str, jobs: list, expect: Callable[[], dict[tuple[str, str], float]]) -> None:
+    """Tell the logger plugin which of Snakemake's `jobs` a run will do, and the user what measurements do not get.
+
+    expect: returns the planned seconds of a job by (op, mode); a run of too few measurements to tell does not ask.
+    """
     kinds = [job.wildcards_dict.get("mode", job.rule.name) for job in jobs]
-    measures = any(job.rule.name == "measure" for job in jobs)
+    measures = sum(job.rule.name == "measure" for job in jobs)
     log = Path(results, "logs", "progress.log") if measures else None
-    logger.info(f"{len(jobs):,} jobs to do", extra={"kinds": kinds, "progress_log": log})
+    planned = {}
+    if measures >= pace.FIRST:
+        with suppress(InputError):  # What cannot be read is for the stages that need it.
+            planned = expect()
+    logger.info(f"{len(jobs):,} jobs to do", extra={"kinds": kinds, "progress_log": log, "planned": planned})
     if measures and (cleared := environment.cleared(os.environ, job_process.DECIDED)):
         logger.warning(f"Measurements run without these variables of yours: {', '.join(cleared)}")
 
@@ -74,6 +84,8 @@ class LogHandler(LogHandlerBase):
         options = {"no_color": settings.nocolor or None, "quiet": Quietness.ALL in quiet and not settings.dryrun}
         self.console = Console(stderr=not settings.stdout, highlight=False, **options)
         self.tally = self.bar = None
+        self.planned: dict = {}
+        self.tells_pace = True  # once
         self.log = Path(os.devnull)
         self.told = float("-inf")
         self.exit = ""
@@ -99,22 +111,24 @@ class LogHandler(LogHandlerBase):
         """Count the job that a message is about, and tell what starts and what fails."""
         now, event = time.monotonic(), getattr(record, "event", None)
         if hasattr(record, "kinds"):
-            self.begin(record.kinds, record.progress_log, now)
+            self.begin(record.kinds, record.progress_log, now, record.planned)
         elif self.tally is None:
             return
         elif event == LogEvent.JOB_INFO:
-            job = Job.from_message(record, now)
+            job = Job.from_message(record, now, self.planned)
             self.tally.start(record.jobid, job)
             self.note(f"{self.tally.summarize(now)}; now {job.name}", now)
         elif event == LogEvent.ERROR and (found := EXIT.search(record.getMessage())):
             self.exit = f" with {found[1]}"
         elif event == LogEvent.JOB_FINISHED and record.job_id in self.tally.running:
             self.finish(record.job_id, now)
+            self.tell_pace(now)
         elif event == LogEvent.JOB_ERROR and record.jobid in self.tally.running:
             self.fail(record.jobid, now)
 
-    def begin(self, kinds: list[str], log: Path | None, now: float) -> None:
+    def begin(self, kinds: list[str], log: Path | None, now: float, planned: dict | None = None) -> None:
         """Start to tell of a run with jobs of these kinds, also in the file `log` if there is one."""
+        self.planned = planned or {}
         self.tally = Tally(kinds, now)
         self.tells = self.tells and kinds not in SILENT
         if log:
@@ -146,6 +160,12 @@ class LogHandler(LogHandlerBase):
             self.warn(job, f"{status}: {say(filter(None, [entry['reason']]))}", "red")
         elif doubts:
             self.warn(job, say(doubts), "yellow")
+
+    def tell_pace(self, now: float) -> None:
+        """Say once what a job takes here, as soon as enough were measured."""
+        if self.tells_pace and (line := self.tally.describe_pace(now)):
+            self.tells_pace = False
+            self.tell(line, printed=self.tells)
 
     def fail(self, jobid: int, now: float) -> None:
         """Count a job that left no output, and print the last line of its log, or all of a longer one."""

@@ -1,5 +1,6 @@
 """The tally of a run: which jobs run, how many are done and left, and when the run will end."""
 
+import math
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from kernelbench.numbers import clock, duration
+from kernelbench.running import pace
 
 # These statuses are no failures.
 EXPECTED = ("ok", "unsupported")
@@ -28,14 +30,16 @@ class Job:
     record: Path | None
     log: str
     started: float
+    planned: float = math.nan
 
     @classmethod
-    def from_message(cls, message, now: float) -> "Job":
-        """Return the job that a message of Snakemake's says starts."""
+    def from_message(cls, message, now: float, planned: dict[tuple[str, str], float]) -> "Job":
+        """Return the job that a message of Snakemake's says starts; `planned` has the seconds by (op, mode)."""
         rule, known, log = message.rule_name, message.wildcards, "".join(message.log[:1])
         if rule == "measure":
             name = "{op} {size} {mode} {dtype} repeat {repeat}".format(**known)
-            return cls(name, known["mode"], Path(message.output[0]), log, now)
+            expected = planned.get((known["op"], known["mode"]), math.nan)
+            return cls(name, known["mode"], Path(message.output[0]), log, now, expected)
         name = " ".join([rule, *(value for key, value in known.items() if key not in ("machine", "recorded"))])
         return cls(name, known.get("mode", rule), None, log, now)
 
@@ -48,6 +52,7 @@ class Tally:
         self.running: dict[int, Job] = {}
         self.statuses = Counter()
         self.doubtful = 0
+        self.measured: list[tuple[float, float]] = []  # (s, s planned) of the first measurements
         self.began = now
         self.lock = RLock()
 
@@ -64,6 +69,16 @@ class Tally:
             self.spent[job.kind] += now - job.started
             self.statuses[status] += 1
             self.doubtful += doubtful
+            if job.record and len(self.measured) < pace.FIRST:
+                self.measured.append((now - job.started, job.planned))
+
+    def describe_pace(self, now: float) -> str | None:
+        """Return in one line what the first measurements took, None while there are fewer than it takes to tell."""
+        with self.lock:
+            if len(self.measured) < pace.FIRST:
+                return None
+            took, planned = map(sum, zip(*self.measured, strict=True))
+            return pace.describe(len(self.measured), took, planned, self.expect_end(now))
 
     def expect_end(self, now: float) -> float | None:
         """Return how many seconds are left, None before the first job ended.
