@@ -14,6 +14,7 @@ snakemake reproduce                     measure every recorded study again, whic
 """
 
 import functools
+import importlib
 import json
 import math
 import os
@@ -85,15 +86,12 @@ include: "workflow/rules/model.smk"
 include: "workflow/rules/artefacts.smk"
 
 
-def expect_seconds():
-    """Return the planned seconds of a job by (op, mode)."""
-    from kernelbench.planning import estimate  # Here and not at the top: it reads tables, which few runs need.
-
-    return estimate.expect_seconds(study, Path(study.results), RECORDED)
-
-
 onstart:
-    snakemake_progress.announce(study.results, list(workflow.dag.needrun_jobs()), expect_seconds)
+    # Imported only when asked for: it reads tables, which few runs need.
+    planned = lambda: importlib.import_module("kernelbench.planning.estimate").expect_seconds(
+        study, Path(study.results), RECORDED
+    )
+    snakemake_progress.announce(study.results, list(workflow.dag.needrun_jobs()), planned)
     # Snakemake's limit of job starts a second has it look at all ready jobs once a second for each job that has ended: by
     # the two hundredth that keeps a core busy, beside what is measured. Only submissions need a limit.
     if not submits:

@@ -34,3 +34,17 @@ def _counters():
     """Clear the compiler's counters: a job reads from them what became of its frames, in a process of its own."""
     if utils := sys.modules.get("torch._dynamo.utils"):
         utils.counters.clear()
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    """Return a function that puts another NVML in place, or none, beside a CUDA that has one GPU."""
+    from kernelbench.harness import cuda, provenance
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(cuda, "devices", lambda: [cuda.Device("A GPU", "GPU-0")])
+
+    def put(library):
+        monkeypatch.setattr(provenance, "nvml", lambda: library)
+
+    return put

@@ -22,6 +22,7 @@ import psutil
 import pytest
 import torch
 from checkout import PATIENCE, ROOT, TINY, Checkout, wait_for
+from fake_nvml import FakeNVML
 
 from kernelbench import notes
 from kernelbench.errors import InputError
@@ -563,49 +564,6 @@ def test_a_full_disk_is_said_and_the_study_goes_on_once_there_is_room(small_disk
 
 
 # Something is wrong with the GPU.
-
-
-class FakeNVML:
-    """An NVML that knows one GPU, and the answers that a test gives."""
-
-    class NVMLError(Exception):
-        pass
-
-    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 0, 1, 2
-    NVML_PERF_POLICY_POWER, NVML_PERF_POLICY_THERMAL = 0, 1
-    UUID = "GPU-0"
-
-    def __init__(self, reasons=0, held=(0, 0), processes=0):
-        self.reasons, self.held, self.processes = reasons, held, processes
-
-    def nvmlDeviceGetHandleByUUID(self, name):
-        if name != self.UUID:
-            raise self.NVMLError("Not Found")
-        return name
-
-    def nvmlDeviceGetUUID(self, handle):
-        return handle
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
-        return self.reasons
-
-    def nvmlDeviceGetViolationStatus(self, handle, policy):
-        return SimpleNamespace(violationTime=self.held[policy])
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle):
-        return [None] * self.processes
-
-
-@pytest.fixture
-def nvml(monkeypatch):
-    """Return a function that puts another NVML in place, or none, beside a CUDA that has one GPU."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(cuda, "devices", lambda: [cuda.Device("A GPU", "GPU-0")])
-
-    def put(library):
-        monkeypatch.setattr(provenance, "nvml", lambda: library)
-
-    return put
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The plan: counts, durations from the nearest measurement there is, disk."""
 
 import json
+import math
 import os
 
 import pandas as pd
@@ -12,8 +13,8 @@ from rich.console import Console
 from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
 from kernelbench.planning import estimate as module
-from kernelbench.planning.estimate import average_recorded, format_plan
-from kernelbench.running import freshness
+from kernelbench.planning.estimate import average_recorded, expect_seconds, format_plan
+from kernelbench.running import freshness, pace
 from kernelbench.study.study import Study
 
 MODES = {**TINY["modes"], "compile-dynamic": {"runner": "compile", "dynamic": True}}
@@ -179,6 +180,45 @@ def test_a_mode_that_one_recorded_study_lacks_is_found_in_the_next(tmp_path):
     assert "compile 0 2 3.0 s 6 s h200-modes" in lines
     assert "compile-dynamic 0 2 1.0 s 2 s cpu-a" in lines
     assert "Times measured on h200, h200-modes, cpu-a; yours may differ." in lines
+
+
+def test_a_study_of_the_very_op_comes_before_one_of_others(tmp_path):
+    record(tmp_path, "a100-models", [("bert", "eager", 9.0)])
+    record(tmp_path, "h200", [("softmax", "eager", 2.0), ("copy", "eager", 1.0)])
+    study = Study({**TINY, "machine": "a100"})
+    assert "eager 0 4 1.5 s 6 s h200" in said(study, tmp_path / "none", tmp_path)
+
+
+def test_what_a_run_expects_is_of_this_machine_or_of_such_a_device(study, tmp_path, recordings):
+    record(recordings, "cpu-a", [("softmax", "eager", 5.0), ("copy", "eager", 6.0)])
+    found = expect_seconds(study, tmp_path, recordings)
+    assert (found["softmax", "eager"], found["copy", "eager"]) == (5, 6)
+    assert math.isnan(found["softmax", "compile"]), "a GPU says nothing of what a CPU takes"
+    measured(tmp_path, study, "eager", wall=1.5)
+    assert expect_seconds(study, tmp_path, recordings)["softmax", "eager"] == 1.5
+
+
+def test_second_tries_are_part_of_what_a_job_takes(study, tmp_path, recordings):
+    measured(tmp_path, study, "eager", wall=1.5)
+    for job in study.jobs:
+        if job.mode == "eager":
+            entry = json.loads((tmp_path / job.path).read_text())
+            (tmp_path / job.path).write_text(json.dumps({**entry, "process": {"again": [{"seconds": 2.0}]}}))
+    assert expect_seconds(study, tmp_path, recordings)["copy", "eager"] == 3.5
+
+
+def test_the_plan_tells_the_pace_of_this_machine_from_ten_jobs_on(study, tmp_path, recordings, monkeypatch):
+    told = []
+    monkeypatch.setattr(pace, "describe", lambda *given: told.append(given) or "the pace")
+    record(recordings, "cpu-a", [("softmax", "eager", 5.0), ("copy", "eager", 6.0)])
+    for mode in ("eager", "eager-control", "compile"):
+        measured(tmp_path, study, mode, wall=3.0)
+    said(study, tmp_path, recordings)
+    assert told == []
+    more = Study({**TINY, "modes": {"eager": MODES["eager"]}, "repeats": 5})
+    measured(tmp_path, more, "eager", wall=3.0)
+    assert any("the pace" in line for line in said(more, tmp_path, recordings))
+    assert told == [(10, 30, 5 * 5 + 5 * 6)]
 
 
 def test_gpus_share_the_repeats(study, tmp_path, recordings):

@@ -147,9 +147,10 @@ SoftwareThermalSlowdown = _throttled("SoftwareThermalSlowdown", "software therma
 HardwareThermalSlowdown = _throttled("HardwareThermalSlowdown", "hardware thermal slowdown")
 PowerBrake = _throttled("PowerBrake", "power brake")
 
-# What speaks against a host before any job: too few cores are free; the share of turns that are taken again, and by how
-# much the 95th percentile of launches is above their median.
+# What speaks against a host before any job: too few cores are free; all at once do the work of so few at full speed;
+# the share of turns that are taken again; by how much the 95th percentile of launches is above their median.
 FewCores = _note("FewCores", "free cores needed", "{free} of {cores} cores are free, and {needed} are needed")
+CoresWorthLess = _note("CoresWorthLess", "cores worth", "{cores} cores at once do the work of {worth:.1f}")
 TurnsTakenAgain = _note("TurnsTakenAgain", "share", "{share:.0%} of the turns are taken again, as cores are slow")
 LaunchesVary = _note("LaunchesVary", "share", "launches vary by {share:.0%}")
 

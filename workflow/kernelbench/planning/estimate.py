@@ -136,7 +136,13 @@ def expect_seconds(study: Study, root: Path, recordings: Path) -> dict[tuple[str
     there = _thin([path for job in study.jobs if (path := root / job.path).exists()])
     sources = [average_records(there), *_of_same_device(average_recorded(recordings, study))]
     pairs = {(job.cell.op, job.mode) for job in study.jobs}
-    return {pair: _estimate(study, *pair, sources)[0] for pair in pairs}
+    return {pair: _expect(study, *pair, sources) for pair in pairs}
+
+
+def _expect(study: Study, op: str, mode: str, sources: list[Source]) -> float:
+    """Return the expected seconds of a job, NaN if no source knows the mode: a guess by another mode tells no pace."""
+    seconds = _estimate(study, op, mode, sources)[0]
+    return seconds if not seconds or any(mode in source.by_mode for source in sources) else math.nan
 
 
 def _of_same_device(sources: list[Source]) -> list[Source]:
@@ -148,7 +154,7 @@ def _describe_pace(study: Study, paths: list[Path], recorded: list[Source]) -> s
     if len(paths) < pace.FIRST:
         return None
     own, sources = read_seconds(paths), _of_same_device(recorded)
-    planned = sum(_estimate(study, op, mode, sources)[0] for op, mode in zip(own.op, own["mode"], strict=True))
+    planned = sum(_expect(study, op, mode, sources) for op, mode in zip(own.op, own["mode"], strict=True))
     return f"this machine: {pace.describe(len(own), own.seconds.sum(), planned)}"
 
 

@@ -1,7 +1,7 @@
-"""What a host is good for, judged by what `host_probe` found: by the doubts of a job, and by three limits more."""
+"""What a host is good for, judged by what `host_probe` found: by the doubts of a job, and by limits of its own."""
 
 from kernelbench import notes
-from kernelbench.notes import FewCores, LaunchesVary, Note, OtherProcesses, TurnsTakenAgain, Unsettled
+from kernelbench.notes import CoresWorthLess, FewCores, LaunchesVary, Note, OtherProcesses, TurnsTakenAgain, Unsettled
 from kernelbench.numbers import percent
 from kernelbench.running.retries import find_doubts
 
@@ -10,6 +10,9 @@ from kernelbench.running.retries import find_doubts
 LIMITS = {
     # Cores that are free: one for timed calls, and one for what starts the jobs, or to go to when the first is slow.
     "cores": 2,
+    # How many cores at full speed all at once must be worth: less than one and the machine does not get what it shows.
+    # No more is asked, as two that share a physical core are worth little more than one, and do for a job's one thread.
+    "worth": 1,
     # The share of turns that are taken again. A job takes some 50 turns: in the recorded studies 4 of them again
     # (median), or 20 (95th percentile), on that host 48.
     "again": 0.5,
@@ -40,9 +43,10 @@ def judge(found: dict, device: str) -> dict:
 def find_noise(found: dict) -> list[Note]:
     """Return which of LIMITS the host is beyond."""
     cores, launch, noise = found["cores"], found["launch"], []
-    free = min(cores["free"], round(cores["worth"]))
-    if free < LIMITS["cores"]:
-        noise.append(FewCores(free, cores["count"], LIMITS["cores"]))
+    if cores["free"] < LIMITS["cores"]:
+        noise.append(FewCores(cores["free"], cores["count"], LIMITS["cores"]))
+    if cores["worth"] < LIMITS["worth"]:
+        noise.append(CoresWorthLess(cores["count"], cores["worth"]))
     if launch and launch["again"] > LIMITS["again"] * launch["turns"]:
         noise.append(TurnsTakenAgain(launch["again"] / launch["turns"]))
     if launch and launch["p95"] > (1 + LIMITS["launches"]) * launch["median"]:
