@@ -122,24 +122,26 @@ def _work(core: int, seconds: float) -> tuple[float, float]:
 # Launches
 
 
-def find_launches(device: str, sampling: dict, seconds: float = LAUNCH_SECONDS) -> dict:
+def find_launches(device: str, sampling: dict) -> dict:
     """Return what one small call takes that is waited for, timed for some seconds as a job times its calls.
 
     median, p95, worst: µs; samples: their number; turns: how many were kept, and `again` how often one was taken once
-    more because the core was slow; slow: samples that were kept from a slow core; settled: whether the warm-up settled. Of a CPU, on
-    which jobs take no turn again, `again` and `slow` are 0.
+    more because the core was slow; slow: samples that were kept from a slow core; settled: whether the warm-up settled.
+    Of a CPU, on which jobs take no turn again, `again` and `slow` are 0.
     """
     call, synchronize, turns = _make_launch(device), timers.synchronizer(device), []
     keep = Core if device == "cuda" else nullcontext  # As in a job.
     values, flags, again, began = [], [], 0, perf_counter()
     with keep() as core:
         settled = timers.warm_up(call, synchronize, sampling, core)["settled"]
-    while not values or perf_counter() - began < seconds:
+    while not values or perf_counter() - began < LAUNCH_SECONDS:
         with keep() as core:
             timer = timers.latency(call, synchronize, apart=device == "cuda")
             settle = lambda: (turns.append(1), call(), synchronize())  # noqa: E731
             taken, flagged = timers.in_turns([timer], settle, sampling, core)["latency"]
-        values, flags, again = values + taken, flags + flagged, again + (core.again if core else 0)
+        values += taken
+        flags += flagged
+        again += core.again if core else 0
     spread = {"median": median(values), "p95": quantiles(values, n=20)[-1], "worst": max(values)}
     counts = {"samples": len(values), "turns": len(turns) - again, "again": again, "slow": flags.count("slow host")}
     return {**spread, **counts, "settled": settled}

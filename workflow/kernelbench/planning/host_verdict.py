@@ -13,11 +13,11 @@ LIMITS = {
     # How many cores at full speed all at once must be worth: less than one and the machine does not get what it shows.
     # No more is asked, as two that share a physical core are worth little more than one, and do for a job's one thread.
     "worth": 1,
-    # How often turns are taken again, for each that is kept. A job keeps some 50 turns: in the recorded studies 4 of them again
-    # (median), or 20 (95th percentile), on that host 48.
+    # How often turns are taken again, for each that is kept. A job keeps some 50 turns, and took in the recorded studies
+    # 4 again (median), or 20 (95th percentile); on that host 48.
     "again": 0.5,
-    # By how much the 95th percentile of launches is above their median. Of the recorded jobs of eager with a latency
-    # below 60 µs, in the median 0.2, and below 0.6 in 95 % of each study.
+    # By how much the 95th percentile of launches is above their median. In recorded jobs of eager with a latency
+    # below 60 µs it is 0.2 to 0.4 in the median, and below 0.6 in 95 % of each study.
     "launches": 0.6,
 }
 # What can be measured on a device, as the metrics of its jobs; without the host's part of it only the first.
