@@ -13,7 +13,7 @@ LIMITS = {
     # How many cores at full speed all at once must be worth: less than one and the machine does not get what it shows.
     # No more is asked, as two that share a physical core are worth little more than one, and do for a job's one thread.
     "worth": 1,
-    # How often turns are taken again, for each that is kept. A job keeps some 50 turns, and took in the recorded studies
+    # How often turns are taken again, for each that is kept. A job keeps some 50 turns; in recorded studies it took
     # 4 again (median), or 20 (95th percentile); on that host 48.
     "again": 0.5,
     # By how much the 95th percentile of launches is above their median. In recorded jobs of eager with a latency
