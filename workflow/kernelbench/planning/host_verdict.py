@@ -17,7 +17,7 @@ LIMITS = {
     # 4 again (median), or 20 (95th percentile); on that host 48.
     "again": 0.5,
     # By how much the 95th percentile of launches is above their median. In recorded jobs of eager with a latency
-    # below 60 µs it is 0.2 to 0.4 in the median, and below 0.6 in 95 % of each study.
+    # below 60 µs it is 0.2 to 0.4 in the median, and below 0.6 in 95 % of each study looked at.
     "launches": 0.6,
 }
 # What can be measured on a device, as the metrics of its jobs; without the host's part of it only the first.
