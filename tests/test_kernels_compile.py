@@ -129,6 +129,13 @@ class Recorder:
 def launch(gpu, op, size, dtype, patch):
     """The kernel, arguments and options with which `op` would start on that GPU."""
     import torch
+
+    tensors = [s and torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
+    return launch_for(gpu, op, tensors, "causal" in size, patch)
+
+
+def launch_for(gpu, op, tensors, causal, patch):
+    """The same for these tensors of the meta device."""
     import triton
 
     module = importlib.import_module(f"kernels.{op}")
@@ -144,8 +151,7 @@ def launch(gpu, op, size, dtype, patch):
             if isinstance(kernel, triton.JITFunction):
                 patch.setattr(holder, attribute, Recorder(kernel, launches))
     patch.setattr(module.launch, "limits", lambda _: GPUS[gpu])
-    tensors = [s and torch.empty(s, dtype=getattr(torch, dtype), device="meta") for s in SHAPES[op][size]]
-    rest = {"layer_norm": (1e-5,), "rms_norm": (None, 1e-5, False), "attention": ("causal" in size, None)}.get(op, ())
+    rest = {"layer_norm": (1e-5,), "rms_norm": (None, 1e-5, False), "attention": (causal, None)}.get(op, ())
     module._anew(*tensors, *rest)  # the function itself refuses tensors without a GPU
     (found,) = (each for each in launches if each[0].fn.__name__ not in BESIDES)
     return found
