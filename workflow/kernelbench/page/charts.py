@@ -76,15 +76,19 @@ def _draw_speedups(rows: list[dict], domain: list[float], baseline: str) -> dict
     point = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=alt.X("speedup:Q", scale=scale, axis=axis, title=f"times as fast as {baseline}")
     )
-    one = alt.Chart(alt.InlineData([{"one": 1}])).mark_rule(color=INK).encode(x=alt.X("one:Q", scale=scale, axis=axis))
-    return _finish(alt.layer(one, interval, point, data=alt.InlineData(rows)))
+    one = (
+        alt.Chart(alt.InlineData([{"one": 1}]), name="one")
+        .mark_rule(color=INK)
+        .encode(x=alt.X("one:Q", scale=scale, axis=axis))
+    )
+    return finish(alt.layer(one, interval, point, data=alt.InlineData(rows)))
 
 
 def _draw_times(rows: list[dict]) -> dict:
     in_ms = max(row["time"] for row in rows) >= 1000
     shown = [{**row, "time": row["time"] / 1000} for row in rows] if in_ms else rows
     bars = alt.Chart(alt.InlineData(shown)).mark_bar(height=14)
-    return _finish(
+    return finish(
         bars.encode(
             y=_modes(rows),
             x=alt.X(
@@ -110,11 +114,13 @@ def _tooltip() -> list:
     return [alt.Tooltip("mode:N"), alt.Tooltip("said:N", title=" ")]
 
 
-def _finish(chart) -> dict:
-    shaped = chart.properties(width="container", height=alt.Step(STEP), background="transparent")
-    return (
-        shaped.configure(font="system-ui, sans-serif", autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
-        .configure_view(stroke=None)
-        .configure_axis(**AXES)
-        .to_dict()
+def finish(chart, height: int | None = None) -> dict:
+    """Return the specification of a chart in the looks of the page, as wide as there is room.
+
+    height: in pixels; without it that of its rows.
+    """
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    shaped = chart.properties(
+        width="container", height=height or alt.Step(STEP), background="transparent", autosize=fit
     )
+    return shaped.configure(font="system-ui, sans-serif").configure_view(stroke=None).configure_axis(**AXES).to_dict()

@@ -1,5 +1,7 @@
 """The page: a recommendation as one HTML file that needs nothing from elsewhere."""
 
+from pathlib import Path
+
 import vl_convert
 from jinja2 import Environment, PackageLoader
 
@@ -34,9 +36,15 @@ def render(recommendation: dict) -> str:
         calls=calls,
         verdicts=VERDICTS,
         colours=COLOUR_OF_VERDICT,
+        style=read_style(),
         # No text of it may end the element that it stands in.
         vega=vl_convert.javascript_bundle().replace("</script", r"<\/script"),
     )
+
+
+def read_style() -> str:
+    """Return the style sheet that all pages share."""
+    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 
 
 def _list_figures(recommendation: dict) -> list[dict]:
