@@ -6,6 +6,7 @@ snakemake --cores 1 --resources gpu=1   measure this machine; make its tables, f
 snakemake model --config model=FILE.py  measure a model of your own: which mode pays, and why, on one page
 snakemake --profile profiles/slurm      the same on a cluster, each repeat in an allocation of one GPU
 snakemake paper                         the article and its supplement, from the recorded studies; measures nothing
+snakemake site                          every recorded result on one page to choose from; measures nothing
 snakemake check                         what is wrong with the data that papers are built on, and what repairs it
 snakemake precision                     how many repeats intervals of ±1 % need, and what they cost
 snakemake artefacts                     what each compilation makes: graphs, IR before and after fusion, generated code
@@ -83,6 +84,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
 include: "workflow/rules/verify.smk"
 include: "workflow/rules/model.smk"
+include: "workflow/rules/site.smk"
 include: "workflow/rules/artefacts.smk"
 
 
@@ -110,7 +112,7 @@ rule all:
     default_target: True
     input:
         # A study with a name is one of many that the article is about: its own answer is its report, of a model its page.
-        documents if recorded and "study" not in config else [],
+        [*documents, "results/site/index.html"] if recorded and "study" not in config else [],
         f"{study.results}/{'report.html' if 'model' in config else 'report.pdf'}",
         expand(f"{study.results}/{{table}}.csv", table=["summary", "speedups"]),
         # Snakemake does not miss a file that only made others: a deleted record has to be wanted for itself.

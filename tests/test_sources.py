@@ -63,7 +63,9 @@ def test_no_script_of_that_name_is_an_error(monkeypatch):
 
 
 # The stages in the order in which they may import: each only from itself and from those before it.
-STAGES = ["", "harness", "study", "running", "records", "analysis", "planning", "claims", "figures", "paper", "page"]
+STAGES = [
+    "", "harness", "study", "running", "records", "analysis", "planning", "claims", "figures", "paper", "page", "site",
+]  # fmt: skip
 
 
 def stage_of(module: str) -> int:

@@ -1,0 +1,78 @@
+"""The claims of the article by machine: their outcomes, and the rows that decide them as a figure of intervals."""
+
+from collections.abc import Iterator
+from math import isinf
+
+from kernelbench import numbers
+from kernelbench.analysis.studies import Studies
+from kernelbench.claims import rules
+from kernelbench.claims.rule_file import values
+from kernelbench.claims.rules import OPEN, VALUES, column_of, find_bounds, find_rows, table_of
+from kernelbench.op_names import name
+from kernelbench.paper.judgements import rule as say_rule
+from kernelbench.site.cells import machine_of
+
+NOT_MEASURED = "not measured"
+
+
+def describe(judged: list[dict], studies: Studies) -> Iterator[dict]:
+    """Yield of each claim {number, id, sentence, section, outcome, found, command, rule, by_machine, axis, rows}.
+
+    judged: the claims with their outcomes on all studies; by_machine: the outcome on the studies of one machine alone;
+    axis: what the rows are values of.
+    """
+    machines = dict.fromkeys(machine_of(document["study"]) for document in studies.documents)
+    here = {machine: _judge_on(machine, judged, studies) for machine in machines}
+    for place, claim in enumerate(judged):
+        own = {key: claim[key] for key in ("number", "id", "sentence", "section", "outcome", "found", "command")}
+        yield {
+            **own,
+            "rule": say_rule(claim["rule"]),
+            "by_machine": {machine: _shorten(found[place]) for machine, found in here.items()},
+            "axis": _name_axis(claim["rule"]),
+            "rows": list(_list_rows(claim["rule"], studies)),
+        }
+
+
+def _judge_on(machine: str, claims: list[dict], studies: Studies) -> list[dict]:
+    """Return the claims with their outcomes on the studies of one machine alone."""
+    return rules.judge(claims, Studies([own for own in studies.documents if machine_of(own["study"]) == machine]))
+
+
+def _shorten(claim: dict) -> str:
+    return NOT_MEASURED if claim["outcome"] == OPEN and not claim["rows"] else claim["outcome"]
+
+
+def _name_axis(rule: dict) -> str:
+    table, column = table_of(rule), column_of(rule)
+    names = {"arms": "speedup", "speedups": "speedup", "payback": "calls", "law": "share of verdicts that are right"}
+    metrics = ", ".join(values(rule.get("metric", [])))
+    return (column or names.get(table) or metrics).replace("_", " ")
+
+
+def _list_rows(rule: dict, studies: Studies) -> Iterator[dict]:
+    """Yield {label, value, low, high, verdict, text} of each row of a rule that has a finite value."""
+    topics = [topic for topic in rules.topics(rule) if topic in studies]
+    found = {(topic, *key): row for topic in topics for key, row in find_rows(rule, studies.of(topic)).items() if row}
+    varies = [len(set(column)) > 1 for column in zip(*found, strict=True)]
+    # A column that the rule names, and what has no interval, is its own bounds.
+    column = "calls" if table_of(rule) == "payback" else VALUES[table_of(rule)]
+    for (topic, *key), row in found.items():
+        low, high = find_bounds(row, rule)
+        if low is None or isinf(high):
+            continue
+        value = low if low == high else row[column]
+        bounds = (low, high) if low < high else (None, None)
+        text = numbers.ci(dict(zip(("speedup", "ci_low", "ci_high"), (value, *bounds), strict=True)))
+        own = {"value": value, "low": low, "high": high, "verdict": row.get("verdict") or "", "text": text}
+        yield {"label": _label(topic, key, varies, rule), **own}
+
+
+def _label(topic: str, key: list[str], varies: list[bool], rule: dict) -> str:
+    """Return the cell of a row, and of its other words those that are not the same in all rows."""
+    words = [topic, *key]
+    if not rules.is_about_cells(rule):
+        return ", ".join(word for word, own in zip(words, varies, strict=True) if own) or ", ".join(key)
+    _, op, dtype, size, *rest = words
+    others = zip((topic, dtype, *rest), (varies[0], varies[2], *varies[4:]), strict=True)
+    return ", ".join([name(op, size), *(word for word, own in others if own)])
