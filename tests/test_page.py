@@ -1,16 +1,14 @@
 """The page of a recommendation, also in a browser, and its form in the terminal."""
 
 import json
-import os
 import re
 import runpy
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from browser import browser  # noqa: F401, a fixture
 from checkout import ROOT
 from rich.console import Console
 from test_recommendation import document, only, over_eager
@@ -24,7 +22,6 @@ from kernelbench.page.texts import code, headline, measured
 from kernelbench.study.config import RECORDED
 
 SCRIPTS = ROOT / "workflow" / "scripts"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Elements(HTMLParser):
@@ -54,22 +51,17 @@ def html(found):
     return render(found)
 
 
-def open_in_browser(html: str, directory: Path) -> list:
-    """Return the elements of a page after its scripts ran."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        if os.environ.get("NEEDS_CHROMIUM"):
-            pytest.fail(f"no browser: {', '.join(BROWSERS)}")
-        pytest.skip("no Chromium is installed")
-    page = directory / "report.html"
-    page.write_text(html, encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={directory / 'profile'}"]
-    command = [browser, *options, "--virtual-time-budget=20000", "--dump-dom", page.as_uri()]
-    return Elements(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout).found
+def open_in_browser(browser, html: str, directory: Path, charts: int) -> list:  # noqa: F811
+    """Return the elements of a page after its scripts drew so many charts."""
+    (directory / "report.html").write_text(html, encoding="utf-8")
+    page = browser.new_page()
+    page.goto((directory / "report.html").as_uri())
+    page.wait_for_function(f"document.querySelectorAll('svg').length >= {charts}")
+    return Elements(page.content()).found
 
 
-def test_a_browser_shows_the_answer_and_draws_every_chart(found, html, tmp_path):
-    elements = open_in_browser(html, tmp_path)
+def test_a_browser_shows_the_answer_and_draws_every_chart(found, html, tmp_path, browser):  # noqa: F811
+    elements = open_in_browser(browser, html, tmp_path, 2 * len(found["cases"]))
     answers = [(given["data-case"], given["data-mode"]) for tag, given, _ in elements if "data-mode" in given]
     assert answers == [(case["case"], case["mode"]) for case in found["cases"]]
     # Two figures with a panel for each case, each with marks of its own.
@@ -78,9 +70,9 @@ def test_a_browser_shows_the_answer_and_draws_every_chart(found, html, tmp_path)
     assert marks.count("point") >= len(found["cases"]) and marks.count("bar") >= len(found["cases"])
 
 
-def test_a_page_without_any_speedup_is_drawn_as_well(tmp_path):
+def test_a_page_without_any_speedup_is_drawn_as_well(tmp_path, browser):  # noqa: F811
     failed = {"compile": "crashed", "compile-regional": "timeout", "cuda-graph": "unsupported"}
-    elements = open_in_browser(render(recommend(document(failed=failed))), tmp_path)
+    elements = open_in_browser(browser, render(recommend(document(failed=failed))), tmp_path, 1)
     assert [given["data-mode"] for _, given, _ in elements if "data-mode" in given] == ["eager"]
     assert sum(tag == "svg" for tag, *_ in elements) == 1
 
