@@ -118,6 +118,8 @@ def test_the_answer_is_faster_by_its_table_or_eager(metric, page, address):
         mode = page.locator("#answer").get_attribute("data-mode")
         table = read_table("h100-architectures", op="vit_b_16", size=size, metric=metric)
         assert mode == "eager" or table[mode]["verdict"] == "faster"
+        # Whichever mode it is, the answer says what compiling does.
+        assert numbers.ci(table["compile"]) in page.locator("#answer").inner_text()
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)

@@ -9,6 +9,7 @@ const VIEWS = ["compile", "compare", "claims", "trust", "download"];
 const FIRST = { view: "compile", workload: "softmax/float16", size: "4096", metric: "latency" };
 const SHARED = ["compile", "compile-reduce-overhead", "compile-max-autotune", "cuda-graph", "triton"];
 const ALL = "all";
+const COMPILED = "compile";
 const BLANK = "–";
 // Vega's shapes as letters.
 const GLYPHS = {
@@ -277,10 +278,11 @@ function listRanked(study, cell) {
 function findAnswer(study, cell, rows) {
   const best = rows.find((row) => row.verdict === "faster")?.mode ?? study.baselines[0];
   const [found = { mode: best, ties: [], reason: "", code: "" }] = select(study, "answers", cell);
-  return { ...found, row: rows.find((row) => row.mode === found.mode) };
+  const rowOf = (mode) => rows.find((row) => row.mode === mode);
+  return { ...found, row: rowOf(found.mode), compiled: found.mode === COMPILED ? undefined : rowOf(COMPILED) };
 }
 
-function showAnswer(study, cell, { mode, ties, reason, code: lines, row }) {
+function showAnswer(study, cell, { mode, ties, reason, code: lines, row, compiled }) {
   const stays = !mode || mode === study.baselines[0];
   const nothing = reason ? "leave it as it is" : "no mode is shown to be better";
   const gain = !mode ? "no recommendation" : stays ? nothing : `${row.text} ${DATA.gains[cell.metric]}`;
@@ -293,6 +295,8 @@ function showAnswer(study, cell, { mode, ties, reason, code: lines, row }) {
     make("p", { class: "mode" }, mode || BLANK),
     make("p", { class: "gain" }, gain),
     reason && make("p", {}, `${reason[0].toUpperCase()}${reason.slice(1)}.`),
+    // The question is about compiling, also where another mode is the answer.
+    compiled?.text && make("p", {}, `${COMPILED}: ${compiled.text} ${DATA.gains[cell.metric]}`),
     ties.length && muted(tied),
     lines && code(lines),
   ].filter(Boolean));
