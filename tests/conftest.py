@@ -30,10 +30,11 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def _counters():
-    """Clear the compiler's counters: a job reads from them what became of its frames, in a process of its own."""
+def _compiler():
+    """Clear the compiler's counters and its stance: a job has a process of its own, in which it leaves both behind."""
     if utils := sys.modules.get("torch._dynamo.utils"):
         utils.counters.clear()
+        torch.compiler.set_stance("default")
 
 
 @pytest.fixture
