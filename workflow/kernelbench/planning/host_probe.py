@@ -1,7 +1,7 @@
-"""The host as it is now: what its cores, its GPU and a launch do within a minute, by the measures of a job.
+"""Probe the host for less than a minute: its cores, its GPU, its memory and the time of a launch.
 
-The cores are asked by the loop by which a job tells a slow core, launches are timed as a job times calls, and the GPU
-is watched as beside a job. So what is found here speaks of what a job will meet.
+The loop that tells a job of a slow core measures the cores. Launches are timed as a job times its calls, and the GPU is
+watched as it is beside a job. So the probe finds what a job would meet.
 """
 
 import multiprocessing
@@ -38,9 +38,9 @@ MULTIPLIED, DTYPE = "4096", "float16"
 def probe(device: str, sampling: dict) -> dict:
     """Return what this host does now; `sampling` is the study's, by which the warm-up and the launches are timed.
 
-    {host: provenance.host(), cores: find_cores(), gpu, processes: ids of those on the GPU, suspect: what of the GPU a
-    job would be in doubt for, launch: find_launches(), copy: {gbps}, load: the GPU at work}. What there is none of, or
-    was not measured because others use the GPU, is None.
+    {host: provenance.host(), cores: find_cores(), gpu, processes: ids of those on the GPU, suspect: what about the GPU
+    would put a job in doubt, launch: find_launches(), copy: {gbps}, load: the GPU at work}. A value is None
+    if the host has no such thing, or if it was not measured because others use the GPU.
     """
     found = {"host": provenance.host(), "cores": find_cores()}  # Before torch: what it starts would be in the forks.
     found |= dict.fromkeys(("gpu", "processes", "launch", "copy", "load")) | {"suspect": []}

@@ -1,4 +1,4 @@
-"""What a host is good for, judged by what `host_probe` found: by the doubts of a job, and by limits of its own."""
+"""Judge what a host is good for from what `host_probe` found, by the checks of a job and by limits on its noise."""
 
 from kernelbench import notes
 from kernelbench.notes import CoresWorthLess, FewCores, LaunchesVary, Note, OtherProcesses, TurnsTakenAgain, Unsettled
