@@ -106,6 +106,20 @@ def _kernels(studies: Studies, _: dict) -> tuple:
     return ["Kernel", *(f"over {over}" for over in study["baselines"])], rows, "l" + "r" * len(study["baselines"])
 
 
+def _heldout(studies: Studies, _: dict) -> tuple:
+    """What the Triton kernels reach on shapes that were drawn after they were tuned, by group."""
+    rows = []
+    for row in studies.of("heldout")["targets"]:
+        mean = {"speedup": row["reached"], "ci_low": row["low"], "ci_high": row["high"], "n": row["n"]}
+        goals = [(row["must"], row["reached"]), (row["floor"], row["least"])]
+        goal, floor = (f"{numbers.factor(set_)}, {'reached' if got >= set_ else 'missed'}" for set_, got in goals)
+        cells, others = numbers.number(len(row["sizes"])), [row["of"]] if isinstance(row["of"], str) else row["of"]
+        best = ", ".join(f"`{mode}`" for mode in others)
+        worst = f"{numbers.factor(row['least'])}: `{row['least_at']}`"
+        rows.append([name(row["op"]), cells, best, numbers.ci(mean), goal, worst, floor])
+    return ["Shapes", "Cells", "Fastest of", "Mean", "Goal", "Least", "Floor"], rows, "lrlrlll"
+
+
 def _span(studies: Studies, which: str, mode: str, metric: str, over: str, **where) -> str:
     """Return the least and the greatest speedup over the cells of a study."""
     rows = studies.rows(which, "speedups", mode=mode, metric=metric, baseline=over, **where)
@@ -154,6 +168,7 @@ TABLES: dict[str, Callable[[Studies, dict], tuple[list[str], list[list[str]], st
     "models": _models,
     "law": _law,
     "kernels": _kernels,
+    "heldout": _heldout,
     "timers": _timers,
     "options": _options,
     "published": _published,
