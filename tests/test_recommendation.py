@@ -113,6 +113,15 @@ def test_where_eager_failed_there_is_no_recommendation():
     assert found["mode"] is None and found["reason"]
 
 
+def test_where_eager_was_not_measured_there_is_no_recommendation():
+    others = document()
+    others["study"]["ops"]["mymodel"]["modes"] = ["compile", "compile-regional"]
+    others["summary"] = [row for row in others["summary"] if row["mode"] != "eager"]
+    (found,) = recommend(others)["cases"]
+    assert found["mode"] is None and found["ties"] == [] and found["reason"]
+    assert [mode["mode"] for mode in found["modes"]] == ["compile", "compile-regional"]
+
+
 def test_control_and_diagnostic_arms_are_no_modes():
     assert [mode["mode"] for mode in case()["modes"]] == ["eager", "compile", "compile-regional", "cuda-graph"]
 

@@ -74,7 +74,8 @@ class _Tables:
             mode for mode in names if self._is_faster(cell, mode, self.baseline) and modes[mode]["status"] == "ok"
         ]
         kept = [mode for mode in faster if not any(self._is_faster(cell, other, mode) for other in faster)]
-        eager, every = modes[self.baseline], list(modes.values())
+        # A cell need not be measured in the mode that its study compares with.
+        eager, every = modes.get(self.baseline) or self._describe(cell, self.baseline), list(modes.values())
         best = min(kept, key=lambda mode: modes[mode]["first_call"]["estimate"]) if kept else self.baseline
         if kept:
             cause = self.causes.get((*vars(cell).values(), best))
