@@ -64,17 +64,20 @@ def _exhaust(x) -> None:
 CALLS = count()
 
 
-def _restless(x) -> None:
-    """Take 1, 5 and 20 ms in turn, two calls each, so that no three windows agree.
+def _restless(x, once: bool = False) -> None:
+    """Take 1, 5 and 20 ms in turn, two calls each, so that no three windows agree; once: in the first process only.
 
     By a clock that nothing else moves, which from now on the timers read: a busy host has windows agree, or differ.
     """
     from kernelbench.harness import timers
 
     if not hasattr(sys, "now"):
+        sys.settles = once and Path("restless").exists()
+        if once:
+            Path("restless").touch()
         sys.now = time.perf_counter_ns()
         timers.perf_counter, timers.perf_counter_ns = lambda: sys.now / 1e9, lambda: sys.now
-    sys.now += (1, 5, 20)[next(CALLS) // 2 % 3] * 1_000_000
+    sys.now += (5 if sys.settles else (1, 5, 20)[next(CALLS) // 2 % 3]) * 1_000_000
 
 
 FAULTS = {
@@ -87,6 +90,7 @@ FAULTS = {
     "segfault": lambda x: ctypes.string_at(0),
     "leave": lambda x: os._exit(0),
     "restless": _restless,
+    "restless once": lambda x: _restless(x, once=True),
     "stray": lambda x: _stray(),
     "exhaust": _exhaust,
     "read_out_of_bounds": _read_out_of_bounds,

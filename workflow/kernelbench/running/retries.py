@@ -1,8 +1,7 @@
-"""Attempts: a job whose GPU was shared or too hot is measured again at once.
+"""Attempts: a job in doubt is measured again at once.
 
 Later would cost more. The gate would have all modes of its cell measured again, because pairs have to run next to each
-other, and on another GPU the whole repeat. A warm-up that did not settle is no reason: on a slow host another process
-would import and compile anew; to go on warming up (`warmup_max_seconds`) costs less.
+other, and on another GPU the whole repeat.
 """
 
 import time
@@ -12,22 +11,19 @@ from kernelbench import notes
 from kernelbench.notes import Note, PowerCap, RetryFailed, Unsettled
 from kernelbench.running import job_process
 
-ATTEMPTS = 3
+# A GPU that is shared or too hot may take a while to be free again. A warm-up has gone on for long already
+# (`warmup_max_seconds`) where it did not settle: on a good host one more process does, on a slow one none would.
+ATTEMPTS, UNSETTLED_ATTEMPTS = 3, 2
 
 
 def find_doubts(entry: dict) -> list[Note]:
-    """Return what the gate refuses of a single record."""
-    unsettled = entry.get("warm_up", {}).get("settled") is False
-    return [*_find_passing(entry), *([Unsettled()] if unsettled else [])]
-
-
-def _find_passing(entry: dict) -> list[Note]:
-    """Return what another attempt may not meet; the gate judges a power cap beside the other modes of a cell only."""
-    return [note for note in map(notes.load, entry.get("suspect") or ()) if not isinstance(note, PowerCap)]
+    """Return what the gate refuses of a single record; it judges a power cap beside the other modes of a cell only."""
+    doubts = [note for note in map(notes.load, entry.get("suspect") or ()) if not isinstance(note, PowerCap)]
+    return doubts + [Unsettled()] * (entry.get("warm_up", {}).get("settled") is False)
 
 
 def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:
-    """Run a job as `job_process.measure` does, and again while its GPU speaks against it.
+    """Run a job as `job_process.measure` does, and again while it is in doubt.
 
     Returns (record, outcome) of the last try. The outcome's `again` holds the doubts, the seconds and the medians by
     timer of each try that was left out, so that anyone can see what leaving it out does. All tries share `timeout` (s);
@@ -43,8 +39,9 @@ def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, d
         if kept and entry["status"] in ("oom", "timeout"):
             doubt = notes.dump(RetryFailed(entry["status"], notes.load(entry["reason"])))
             return kept[0], kept[1] | {"again": [*out[:-1], {"doubts": [doubt], "seconds": took, "medians": {}}]}
-        doubts = _find_passing(entry) if entry["status"] == "ok" else []
-        if not doubts or 2 * took > timeout or len(out) == ATTEMPTS - 1:
+        doubts = find_doubts(entry) if entry["status"] == "ok" else []
+        attempts = UNSETTLED_ATTEMPTS if doubts == [Unsettled()] else ATTEMPTS
+        if not doubts or 2 * took > timeout or len(out) >= attempts - 1:
             return entry, outcome | {"again": out}
         kept = entry, outcome
         medians = {timer: median(series["values"]) for timer, series in entry["samples"].items()}
