@@ -10,11 +10,11 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 from recorded import studied
 
-from kernelbench.analysis import host_law
+from kernelbench.analysis import host_law, two_gpus
 from kernelbench.analysis.studies import Studies
-from kernelbench.figures import calls, cells, decisions, sizes
+from kernelbench.figures import calls, cells, decisions, gpus, sizes
 from kernelbench.figures.article import ARTICLE
-from kernelbench.figures.style import TIMERS, in_style, look
+from kernelbench.figures.style import SHARED, TIMERS, in_style, look
 from kernelbench.numbers import factor
 from kernelbench.op_names import name
 
@@ -58,10 +58,10 @@ def points(axis) -> set[tuple]:
     return {rounded(*point) for line in marks(axis) for point in line.get_xydata()}
 
 
-def bars(axis) -> set[tuple]:
-    """Return the ends of all vertical intervals in a panel."""
+def bars(axis, along: int = 1) -> set[tuple]:
+    """Return the ends of all intervals in a panel along x (0) or y (1)."""
     found = [bar for bar in axis.collections if hasattr(bar, "get_segments")]
-    return {rounded(*(end[1] for end in segment)) for bar in found for segment in bar.get_segments()}
+    return {rounded(*(end[along] for end in segment)) for bar in found for segment in bar.get_segments()}
 
 
 def rounded(*numbers) -> tuple:
@@ -125,6 +125,16 @@ def test_each_prediction_is_a_point_and_each_miss_has_its_name(studies, drawn):
     row = next(row for row in studies.predictions if row.right is False)
     both = calls._tell_apart([row, row._replace(dtype="other")], studies)
     assert both == [f"{name(row.op, row.size)} ({dtype})" for dtype in (row.dtype, "other")]
+
+
+def test_each_pair_of_speedups_on_two_gpus_is_a_point(studies, drawn):
+    found = [pair for pair in two_gpus.pair_rows(studies) if pair.mode in SHARED]
+    for axis, metric in zip(drawn["gpus"][0].axes, gpus.TITLES, strict=True):
+        rows = [(pair.first, pair.second) for pair in found if pair.metric == metric]
+        assert points(axis) == {rounded(first["speedup"], second["speedup"]) for first, second in rows}
+        for place in (0, 1):
+            assert bars(axis, place) > {rounded(pair[place]["ci_low"], pair[place]["ci_high"]) for pair in rows}
+        assert axis.get_xlim() == axis.get_ylim() and axis.get_aspect() == 1
 
 
 def test_host_times_lie_over_their_launches_and_training_is_hollow(studies, drawn):

@@ -32,6 +32,12 @@ def topic(study: dict) -> str:
     return prefix + (study.get("study") or OPS)
 
 
+def name_device(document: dict) -> str:
+    """Return the model of the GPU, or else of the CPU, that a study was measured on, in one word: H200."""
+    gpu = document["environment"]["gpu"]
+    return (gpu["name"] if gpu else document["environment"]["host"]["cpu"]).removeprefix("NVIDIA ").split()[0]
+
+
 def list_cells(document: dict) -> list[tuple[str, str, str]]:
     """Return every (op, dtype, size) of a document."""
     return list(dict.fromkeys(tuple(row[key] for key in CELL) for row in document["summary"]))

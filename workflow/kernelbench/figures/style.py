@@ -9,7 +9,7 @@ from matplotlib import font_manager
 # Inches: the width of a page and of one of its two columns, and how tall a figure may be.
 WIDE, NARROW, TALLEST = 7.0, 3.35, 9.0
 # Inches: the heights of the article's figures, and of a row of panels in the figures of a single study.
-LAW, HOST, BY_SIZE, PARTS, BLANK = 3.55, 2.95, 2.05, 1.75, 1.0
+LAW, HOST, BOTH_GPUS, BY_SIZE, PARTS, BLANK = 3.55, 2.95, 2.2, 2.05, 1.75, 1.0
 CURVES, TRACE, ROW_FRAME = 1.65, 1.1, 0.45
 # Inches from one line of a list to the next, of tiles and of points, and for what stands around the list.
 TILE, LINE, TILE_FRAME, LINE_FRAME = 0.103, 0.155, 0.8, 0.75

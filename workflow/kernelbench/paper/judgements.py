@@ -3,21 +3,32 @@
 from collections.abc import Iterator
 
 from kernelbench import numbers
-from kernelbench.analysis.studies import Studies
+from kernelbench.analysis.studies import Studies, name_device
 from kernelbench.claims import published
+from kernelbench.claims.by_machine import NOT_MEASURED, judge_by_machine, machine_of
 from kernelbench.claims.rules import column_of, topics, values, word_of
+from kernelbench.numbers import BLANK
 from kernelbench.paper.markdown import code, escape, sheet
 
 
-def claims(judged: list[dict]) -> Iterator[str]:
-    """Yield the claims of each section of the article, with their rules and outcomes."""
+def claims(judged: list[dict], studies: Studies) -> Iterator[str]:
+    """Yield the claims of each section of the article, with their rules and outcomes, also on each GPU alone."""
+    gpus = {
+        machine_of(found["study"]): name_device(found) for found in studies.documents if found["environment"]["gpu"]
+    }
+    outcomes = judge_by_machine(judged, studies)
+    judged = [
+        claim | {"on": {gpu: outcomes[gpu][place].replace(NOT_MEASURED, BLANK) for gpu in gpus}}
+        for place, claim in enumerate(judged)
+    ]
     columns = {
         "": "number", "id": code("id"), "claim": "sentence", "rule": lambda claim: escape(rule(claim["rule"])),
-        "outcome": "outcome", "found": lambda claim: escape(claim["found"]),
+        "outcome": "outcome", **{name: lambda claim, gpu=gpu: claim["on"][gpu] for gpu, name in gpus.items()},
+        "found": lambda claim: escape(claim["found"]),
     }  # fmt: skip
     for section in dict.fromkeys(claim["section"] for claim in judged):
         own = [claim for claim in judged if claim["section"] == section]
-        yield sheet(own, "rlllll", f"Claims of “{section}”", columns)
+        yield sheet(own, "r" + "l" * (len(columns) - 1), f"Claims of “{section}”", columns)
 
 
 def rule(of: dict) -> str:

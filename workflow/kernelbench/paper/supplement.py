@@ -18,7 +18,7 @@ def supplement(studies: Studies, claims: list[dict], published: dict, coverage: 
     published.yaml; coverage: that of coverage.json; figures: by label of a study the paths of its figures, by name.
     """
     pieces = [head("Does `torch.compile` pay? Supplement", author="KernelBench contributors", contents=True)]
-    pieces += _section("Claims of the article", "claims", judgements.claims(claims))
+    pieces += _section("Claims of the article", "claims", judgements.claims(claims, studies))
     tables = [table for work in published["works"] for table in judgements.earlier(studies, work)]
     pieces += _section("Earlier work", "earlier", tables)
     about_all = [*checks.predictions(studies), checks.coverage(coverage)]

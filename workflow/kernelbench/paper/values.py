@@ -12,8 +12,8 @@ from inspect import signature
 import pandas as pd
 
 from kernelbench import numbers
-from kernelbench.analysis import host_law
-from kernelbench.analysis.studies import CELL, NoData, Studies
+from kernelbench.analysis import host_law, two_gpus
+from kernelbench.analysis.studies import CELL, NoData, Studies, name_device
 from kernelbench.claims.known_names import known
 from kernelbench.errors import InputError
 from kernelbench.study.validation import require_known
@@ -139,6 +139,24 @@ class Values:
             raise NoData(f"the study of {study} compares nothing by {metric} in {table}")
         return found
 
+    def both_gpus(self, metric: str, name: str) -> str:
+        """Return a figure of two_gpus.compare_speedups by a metric: `of`, `decided`, `same`, `opposite`, `median`."""
+        found = _pick("both_gpus", name, two_gpus.compare_speedups(self._pairs("speedups", metric)))
+        return numbers.percent(found) if name in ("median", "p95") else numbers.number(found)
+
+    def slowed(self, mode: str, metric: str) -> str:
+        """Return how many times as long a mode takes on the second GPU model as on the first: least and greatest."""
+        pairs = [pair for pair in self._pairs("summary", metric) if pair.mode == mode]
+        if not pairs:
+            raise NoData(f"no studies of two GPU models measured the same calls in {mode}")
+        return numbers.span([pair.second["estimate"] / pair.first["estimate"] for pair in pairs])
+
+    def _pairs(self, table: str, metric: str) -> list[two_gpus.Pair]:
+        pairs = [pair for pair in two_gpus.pair_rows(self._studies, table) if pair.metric == metric]
+        if not pairs:
+            raise NoData(f"no studies of two GPU models measured the same calls by {metric}")
+        return pairs
+
     def first(self, study: str, metric: str, name: str) -> str:
         """Return how many verdicts of all repeats the first ones give as well: `decided`, `same`, `opposite`, …"""
         return numbers.number(_pick("first", name, self._studies.row(study, "first_repeats", metric=metric)))
@@ -216,14 +234,9 @@ def _pick(what: str, name: str, given: dict):
     return given[name]
 
 
-def _gpu(document: dict) -> str:
-    gpu = document["environment"]["gpu"]
-    return (gpu["name"] if gpu else document["environment"]["host"]["cpu"]).removeprefix("NVIDIA ").split()[0]
-
-
 # What is known of a study as a whole.
 FACTS: dict[str, Callable[[dict], str]] = {
-    "gpu": _gpu,
+    "gpu": name_device,
     "gpus": lambda document: numbers.number(len(document["environment"]["gpu_uuids"])),
     "repeats": lambda document: numbers.number(document["study"]["repeats"]),
     "jobs": lambda document: numbers.number(document["environment"]["jobs"]),

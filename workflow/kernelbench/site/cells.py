@@ -10,6 +10,7 @@ from kernelbench.analysis import host_law
 from kernelbench.analysis.payback import PAID_BY
 from kernelbench.analysis.recommendation import recommend
 from kernelbench.analysis.studies import Studies, topic
+from kernelbench.claims.by_machine import machine_of
 from kernelbench.op_names import BATCHED, name
 from kernelbench.page.texts import code, measured
 from kernelbench.study.cells import ARM, CONTROL, cells_of, find_diagnosed, workload_of
@@ -41,11 +42,6 @@ class Words:
 
     def _place(self, word: str | None) -> int:
         return self.places.setdefault(word or "", len(self.places))
-
-
-def machine_of(study: dict) -> str:
-    """Return the label of the machine that a study was measured on: h200 of h200-kernels."""
-    return study["machine"].removesuffix(f"-{study.get('study')}")
 
 
 def device_of(document: dict) -> str:

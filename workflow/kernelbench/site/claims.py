@@ -6,13 +6,11 @@ from math import isinf
 from kernelbench import numbers
 from kernelbench.analysis.studies import Studies
 from kernelbench.claims import rules
+from kernelbench.claims.by_machine import judge_by_machine
 from kernelbench.claims.rule_file import values
-from kernelbench.claims.rules import OPEN, VALUES, column_of, find_bounds, find_rows, table_of
+from kernelbench.claims.rules import VALUES, column_of, find_bounds, find_rows, table_of
 from kernelbench.op_names import name
 from kernelbench.paper.judgements import rule as say_rule
-from kernelbench.site.cells import machine_of
-
-NOT_MEASURED = "not measured"
 
 
 def describe(judged: list[dict], studies: Studies) -> Iterator[dict]:
@@ -21,26 +19,16 @@ def describe(judged: list[dict], studies: Studies) -> Iterator[dict]:
     judged: the claims with their outcomes on all studies; by_machine: the outcome on the studies of one machine alone;
     axis: what the rows are values of.
     """
-    machines = dict.fromkeys(machine_of(document["study"]) for document in studies.documents)
-    here = {machine: _judge_on(machine, judged, studies) for machine in machines}
+    outcomes = judge_by_machine(judged, studies)
     for place, claim in enumerate(judged):
         own = {key: claim[key] for key in ("number", "id", "sentence", "section", "outcome", "found", "command")}
         yield {
             **own,
             "rule": say_rule(claim["rule"]),
-            "by_machine": {machine: _shorten(found[place]) for machine, found in here.items()},
+            "by_machine": {machine: found[place] for machine, found in outcomes.items()},
             "axis": _name_axis(claim["rule"]),
             "rows": list(_list_rows(claim["rule"], studies)),
         }
-
-
-def _judge_on(machine: str, claims: list[dict], studies: Studies) -> list[dict]:
-    """Return the claims with their outcomes on the studies of one machine alone."""
-    return rules.judge(claims, Studies([own for own in studies.documents if machine_of(own["study"]) == machine]))
-
-
-def _shorten(claim: dict) -> str:
-    return NOT_MEASURED if claim["outcome"] == OPEN and not claim["rows"] else claim["outcome"]
 
 
 def _name_axis(rule: dict) -> str:
