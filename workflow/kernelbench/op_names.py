@@ -19,7 +19,7 @@ NAMES = {
     "attention_d128_bf16": "attention, heads of 128, bfloat16",
     "attention_d128_causal_bf16": "causal attention, heads of 128, bfloat16",
     "products": "matrix product, aligned rows",
-    "products-unaligned": "matrix product, other rows",
+    "products-unaligned": "matrix product, unaligned rows",
     "rows": "softmax, layer norm",
     "attention-full-from-1024": "attention, 1,024 keys and more",
     "attention-causal-from-1024": "causal attention, 1,024 keys and more",

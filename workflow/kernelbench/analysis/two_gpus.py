@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelbench.analysis.speedups import DECIDED
 from kernelbench.analysis.studies import Studies, name_device
 from kernelbench.study.cells import ARM, CONTROL, find_diagnosed
 from kernelbench.study.metrics import ALL
 
 # What an op's or a mode's entry says of where it is measured and who compiles, and not of what a call does.
 ELSEWHERE = {"sizes", "dtypes", "modes", "draw", "only", "workers", "devices"}
-DECIDED = ("faster", "slower", "equivalent")
 
 
 class Pair(NamedTuple):
@@ -77,8 +77,8 @@ def _describe(entry: dict) -> str:
 def compare_speedups(pairs: list[Pair]) -> dict:
     """Return how far pairs of speedups agree.
 
-    of: their number; decided: of how many both verdicts are; same, opposite: how many of the decided have the same
-    verdict, or one faster and one slower; median, p95: by what share one speedup is above the other.
+    of: their number; decided: how many are faster or slower on both GPUs; same: how many of these have the same
+    verdict on both; median: by what share the larger speedup of a pair is above the smaller.
     """
     verdicts = [(pair.first["verdict"], pair.second["verdict"]) for pair in pairs]
     decided = [both for both in verdicts if all(verdict in DECIDED for verdict in both)]
@@ -87,7 +87,5 @@ def compare_speedups(pairs: list[Pair]) -> dict:
         "of": len(pairs),
         "decided": len(decided),
         "same": sum(first == second for first, second in decided),
-        "opposite": sum(set(both) == {"faster", "slower"} for both in decided),
         "median": float(np.median(apart)),
-        "p95": float(np.quantile(apart, 0.95)),
     }

@@ -140,9 +140,9 @@ class Values:
         return found
 
     def both_gpus(self, metric: str, name: str) -> str:
-        """Return a figure of two_gpus.compare_speedups by a metric: `of`, `decided`, `same`, `opposite`, `median`."""
+        """Return a figure of two_gpus.compare_speedups by a metric: `of`, `decided`, `same`, `median`."""
         found = _pick("both_gpus", name, two_gpus.compare_speedups(self._pairs("speedups", metric)))
-        return numbers.percent(found) if name in ("median", "p95") else numbers.number(found)
+        return numbers.percent(found) if name == "median" else numbers.number(found)
 
     def slowed(self, mode: str, metric: str) -> str:
         """Return how many times as long a mode takes on the second GPU model as on the first: least and greatest."""

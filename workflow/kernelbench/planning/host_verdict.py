@@ -18,7 +18,7 @@ LIMITS = {
     "again": 0.5,
     # By how much the 95th percentile of launches is above their median. In recorded jobs of eager with a latency
     # below 60 µs it is 0.2 to 0.4 in the median, and below 0.6 in 95 % of each study looked at. On an H200's host on
-    # which 2 of 1,061 jobs did not settle the probe met 0.51 to 0.61, with and without load; on two busy cores 1.1.
+    # which 2 of 1,061 jobs did not settle, the probe found 0.51 to 0.61, with and without load; on two busy cores 1.1.
     "launches": 0.8,
 }
 # What can be measured on a device, as the metrics of its jobs; without the host's part of it only the first.

@@ -11,8 +11,8 @@ from kernelbench import notes
 from kernelbench.notes import Note, PowerCap, RetryFailed, Unsettled
 from kernelbench.running import job_process
 
-# A GPU that is shared or too hot may take a while to be free again. A warm-up has gone on for long already
-# (`warmup_max_seconds`) where it did not settle: on a good host one more process does, on a slow one none would.
+# A GPU that is shared or too hot may need a while. A warm-up that did not settle has already gone on for
+# `warmup_max_seconds`: on a good host one more process is enough, and on a slow one more would not help either.
 ATTEMPTS, UNSETTLED_ATTEMPTS = 3, 2
 
 
