@@ -14,6 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser import browser  # noqa: F401, a fixture
 from checkout import ROOT
+from recorded import studied
 from written import CLAIMS, COVERAGE, FEW, SECTIONS, few
 
 from kernelbench import numbers
@@ -94,6 +95,15 @@ def test_a_view_loads_without_an_error_and_asks_nobody(view, page, address):
     assert page.locator("section.view:visible").evaluate_all("all => all.map(one => one.id)") == [view]
     assert page.wrong == []
     assert [url for url in page.asked if not url.startswith((address, "data:", "about:"))] == []
+
+
+def test_a_cell_without_eager_has_no_ranking_over_it(page, tmp_path):
+    path, label = tmp_path / "index.html", "h200-heldout"
+    path.write_text(render(studied(label), [], {label: RECORDED / label}, [], COVERAGE), encoding="utf-8")
+    for workload, ranked in (("attention_bert/float16", False), ("softmax_scores/float16", True)):
+        go(page, path.as_uri(), f"#workload={workload}&size=512&metric=device")
+        assert bool(rank(page)) is ranked and page.wrong == []
+        assert (page.locator("#answer").get_attribute("data-mode") in dict(rank(page))) is ranked
 
 
 def test_choosing_a_case_ranks_what_its_table_says(page, address):

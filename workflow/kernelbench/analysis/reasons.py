@@ -34,7 +34,7 @@ def explain_nothing_faster(eager: dict, modes: list[dict], metric: str) -> str:
     """Return what became of the other modes where none is faster, and what eager's call waits for."""
     if eager["status"] != "ok":
         said = STATUSES.get(eager["status"], eager["status"])
-        return _join(f"{eager['mode']} did not run ({said}): there is nothing to compare with", eager["note"])
+        return _join(f"there is nothing to compare with ({eager['mode']}: {said})", eager["note"])
     by_outcome = defaultdict(list)
     for mode in modes:
         if mode is not eager:

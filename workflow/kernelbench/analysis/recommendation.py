@@ -16,7 +16,7 @@ from kernelbench.study.cells import ARM, CONTROL, Cell, cells_of, find_diagnosed
 MEASURED = ("latency", "throughput", "device", "host", "first_call", "peak_memory")
 # And of what its compiler and the profiler say.
 COMPILED = ("launched", "launches", "busy", "graphs", "nodes", "kernels", "breaks")
-NOT_RUN = {"status": "unsupported", "reason": "not measured"}
+NOT_RUN = {"status": "not measured", "reason": ""}
 
 
 def recommend(document: dict, metric: str = "latency") -> dict:

@@ -270,7 +270,9 @@ function listRanked(study, cell) {
   const one = { mode: baseline, speedup: 1, low: 1, high: 1, text: "1", verdict: "" };
   const itself = { status: "ok", ...estimates[baseline], ...one };
   const others = select(study, "speedups", { ...cell, baseline }).filter((row) => study.modes.includes(row.mode));
-  const rows = [itself, ...others.map((row) => ({ ...row, said: estimates[row.mode]?.said }))];
+  // A study may compare with a mode that it did not run in this cell; a mean over sizes has no estimates.
+  const first = estimates[baseline] || others.length ? [itself] : [];
+  const rows = [...first, ...others.map((row) => ({ ...row, said: estimates[row.mode]?.said }))];
   return rows.sort((a, b) => (b.speedup ?? -1) - (a.speedup ?? -1));
 }
 
