@@ -80,13 +80,14 @@ HOPPER = (
 # Of these an older GPU and float32 would show nothing new.
 LEFT_OUT = {size for size, (_, *affine) in SHAPES["layer_norm"].items() if None in affine} | set(SHAPES["rms_norm"])
 ONCE = {*KEYS, *LEFT_OUT, "shared tiles", "three consumers", "1280", "odd columns", "shared heads"}
+# bfloat16 compiles as float16 does but for the type's name: every fourth shape will do. An older GPU has none.
 CASES = [
     (gpu, op, size, dtype)
     for gpu in GPUS
     for op, sizes in SHAPES.items()
-    for size in sizes
+    for place, size in enumerate(sizes)
     for dtype in ("float16", "bfloat16", "float32")
-    if (gpu, dtype) != (75, "bfloat16")  # such a GPU has none
+    if (dtype != "bfloat16" or (gpu != 75 and place % 4 == 0))
     and (size not in ONCE or (gpu == 90 and dtype != "float32"))
 ]
 
