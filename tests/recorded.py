@@ -37,7 +37,7 @@ def _text(name: str) -> str:
             unfinished = path.with_suffix(".part")
             unfinished.write_text(text, encoding="utf-8")
             unfinished.rename(path)
-    return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
 
 
 def _digest(name: str) -> str:
