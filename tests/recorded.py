@@ -42,7 +42,7 @@ def _text(name: str) -> str:
 
 def _digest(name: str) -> str:
     """Return a digest of the study, of all code that may summarize it, and of the packages that this calls."""
-    files = [*(RECORDED / name).iterdir(), *(ROOT / "workflow" / "kernelbench").rglob("*.py")]
+    files = [*(RECORDED / name).glob("*.*"), *(ROOT / "workflow" / "kernelbench").rglob("*.py")]
     texts = [str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() for path in sorted(files)]
     texts += [version(package).encode() for package in ("numpy", "pandas", "pyarrow", "scipy")]
     return hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()[:16]
