@@ -313,7 +313,7 @@ def test_where_the_control_strays_nothing_is_equivalent(study, tmp_path):
             )
             for column, name in SAME.items()
         ],
-        ("variables", "NVIDIA_TF32_OVERRIDE", "0", "records of different variables cannot be mixed: "),
+        ("variables", "OMP_NUM_THREADS", "2", "records of different variables cannot be mixed: "),
         ("gpu", "uuid", "GPU-2", "repeat 1 has two GPUs: GPU-"),
     ],
 )
@@ -325,6 +325,18 @@ def test_records_of_different_machines_are_never_mixed(study, tmp_path, part, na
     write_records(study, tmp_path, change)
     with pytest.raises(InputError, match=message):
         collect(study, tmp_path)
+
+
+def test_a_package_may_set_variables_in_some_jobs(study, tmp_path):
+    """scikit-learn sets this one when it is imported, and a warm parent hands it on to the jobs that follow."""
+
+    def change(job, entry):
+        if job.mode == "compile" and job.repeat:
+            entry["environment"]["variables"] = {"KMP_INIT_AT_FORK": "FALSE"}
+
+    write_records(study, tmp_path, change)
+    *_, environment = collect(study, tmp_path)
+    assert "KMP_INIT_AT_FORK" not in environment["variables"]
 
 
 def test_records_of_different_packages_are_never_mixed_and_not_each_mode_needs_one(study, tmp_path):

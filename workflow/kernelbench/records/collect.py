@@ -13,6 +13,8 @@ import pandas as pd
 
 from kernelbench.errors import InputError
 from kernelbench.harness import record
+from kernelbench.harness.environment import TOOLS
+from kernelbench.running.job_process import DECIDED
 from kernelbench.study.cells import Job
 from kernelbench.study.study import Study
 
@@ -30,8 +32,10 @@ SAME = {
     "environment.host.cpu": "CPU",
 }
 UUID = "environment.gpu.uuid"
-# Variables that differ between the jobs of a study: which GPU each has, and the seed of each repeat.
-PER_JOB_VARIABLES = ("CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED")
+# The variables that the processes of a study's jobs start with, but for the GPU of each and the seed of each repeat.
+# Packages set others when they are imported: scikit-learn two of OpenMP's, and transformers imports it where it is
+# installed. A job has those where it, or one that its warm parent ran before, needs the package.
+SHARED_VARIABLES = {*TOOLS, *DECIDED} - {"CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED"}
 
 FLAGS = ("", "outlier", "uncovered", "slow host")
 # Parts of a record whose names differ from job to job.
@@ -178,7 +182,7 @@ def _refuse_mixture(ran: pd.DataFrame, results: Path) -> None:
 
 def _select_variables(text: str) -> dict:
     """Return the variables that the jobs of a study share, from the JSON of those of one."""
-    return {name: value for name, value in json.loads(text).items() if name not in PER_JOB_VARIABLES}
+    return {name: value for name, value in json.loads(text).items() if name in SHARED_VARIABLES}
 
 
 def _environment(first: dict, ran: pd.DataFrame, jobs: pd.DataFrame) -> dict:
