@@ -60,6 +60,18 @@ def test_its_own_results_are_above_the_recorded_ones():
     assert here == "7.770 [7.700, 7.850] ↑ ≠" and then.startswith(numbers.ci(other).replace(numbers.NBSP, " "))
 
 
+def test_it_says_what_differs_from_the_recorded_machine():
+    title = "What differs from the machine of"
+    same = rebuilt("h100-architectures")
+    assert title not in a_report(same, few()), "nothing does"
+    software = same["environment"]["software"] | {"torch": "2.13.0"}
+    other = same | {"environment": same["environment"] | {"software": software}}
+    other["packages"] = {**same["packages"], "transformers": "5.17.0"}
+    text = a_report(other, few())
+    before, _, _ = text.partition(f": {title} `h100-architectures`")
+    assert tables(before)[-1][1:] == [["PyTorch", "2.13.0", "2.11.0+cu130"], ["transformers", "5.17.0", "5.24.0"]]
+
+
 @pytest.mark.parametrize("name", ["cpu-amd-epyc-elementwise", "h200-timers"])
 def test_a_report_needs_no_recorded_study(name):
     text = a_report(rebuilt(name), Studies([]))

@@ -9,17 +9,24 @@ from kernelbench.errors import InputError
 from kernelbench.paper.values import Values
 
 
-def document(gpu: str | None, speedup=2.0, verdict="faster", rows=8192, modes=None, study=None, **row):
-    """A study of one speedup, of softmax compiled over eager by latency."""
+def document(
+    gpu: str | None, speedup=2.0, verdict="faster", rows=8192, modes=None, study=None, torch="2.11", package="5", **row
+):
+    """A study of one speedup, of softmax compiled over eager by latency; package: the version of what it is from."""
     own = {"op": "softmax", "dtype": "float16", "size": "1024", "mode": "compile", "metric": "latency", **row}
     modes = modes or {"eager": {"runner": "eager"}, "compile": {"runner": "compile"}}
     machine = (gpu or "cpu").lower().split()[-1] + (f"-{study}" if study else "")
-    ops = {"softmax": {"rows": rows, "sizes": [1024]}}
+    ops = {"softmax": {"workload": "transformers", "rows": rows, "sizes": [1024]}}
     estimate = own | {"estimate": 10 * speedup}
     interval = {"speedup": speedup, "ci_low": speedup, "ci_high": speedup, "verdict": verdict, "baseline": "eager"}
     return {
         "study": {"machine": machine, "study": study, "baselines": ["eager"], "ops": ops, "modes": modes},
-        "environment": {"gpu": gpu and {"name": gpu}, "host": {"cpu": "a CPU"}},
+        "environment": {
+            "gpu": gpu and {"name": gpu},
+            "host": {"cpu": "a CPU"},
+            "software": {"torch": torch, "triton": "3.6"},
+        },
+        "packages": {"transformers": package, "torchvision": f"{gpu} only"},
         "speedups": [own | interval],
         "summary": [estimate],
     }
@@ -55,12 +62,17 @@ def test_times_are_paired_as_speedups_are():
         document("NVIDIA H100", dtype="bfloat16"),
         document("NVIDIA H100", metric="device"),
         document("NVIDIA H100", size="all"),
+        document("NVIDIA H100", torch="2.13"),
+        document("NVIDIA H100", package="4"),
         document("NVIDIA H100", speedup=0) | {"speedups": []},
         document(
             "NVIDIA H100", modes={"eager": {"runner": "eager"}, "compile": {"runner": "compile", "dynamic": True}}
         ),
     ],
-    ids=["cpu", "same-gpu", "parameters", "size", "dtype", "metric", "mean", "nothing", "options"],
+    ids=[
+        *("cpu", "same-gpu", "parameters", "size", "dtype", "metric", "mean", "torch", "package", "nothing"),
+        "options",
+    ],
 )
 def test_other_calls_are_no_pair(other):
     assert pairs(other) == []

@@ -13,6 +13,7 @@ from kernelbench.claims import rules
 from kernelbench.claims.comparison import compare, judge, report
 from kernelbench.claims.remeasure import choose, find_claim, find_study, preview, require_rows, require_same
 from kernelbench.errors import InputError, run
+from kernelbench.paper.provenance import find_differences
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.running import job_process, nested_run
 from kernelbench.study.config import RECORDED
@@ -53,6 +54,8 @@ def main() -> None:
         for claim in known
         if rules.is_about_cells(claim["rule"]) and all(name in own for name in rules.topics(claim["rule"]))
     ]
+    for part in find_differences(again, document):
+        console.print(f"differs: {part['differs']} {part['here']}, recorded with {part['recorded']}", soft_wrap=True)
     for piece in report(figures, judge(about, document, again)):
         console.print(piece, soft_wrap=True)
 

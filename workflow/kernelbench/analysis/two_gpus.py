@@ -35,8 +35,9 @@ def name_gpus(studies: Studies) -> list[str]:
 def pair_rows(studies: Studies, table: str = "speedups") -> list[Pair]:
     """Return the rows that the studies of the first two GPU models have of the same call, with a value on both.
 
-    Two calls are the same if workload, parameters, size, dtype and mode are. Of several studies of one GPU model the
-    first one counts. Control and diagnostic arms are left out.
+    Two calls are the same if workload, parameters, size, dtype and mode are, and the versions of PyTorch, of Triton and
+    of the package that a model is from. Of several studies of one GPU model the first one counts. Control and
+    diagnostic arms are left out.
     """
     names = name_gpus(studies)
     if len(names) < 2:
@@ -56,7 +57,10 @@ def _collect(studies: Studies, table: str, gpu: str) -> dict[tuple, dict]:
 
 def _list_rows(document: dict, table: str) -> Iterator[tuple[tuple, dict]]:
     """Yield each row of a table with what tells its call from others."""
-    study = document["study"]
+    study, software = document["study"], document["environment"]["software"]
+    # A model's package as well: another version of transformers may call other kernels.
+    versions = {op: document["packages"].get(entry.get("workload")) for op, entry in study["ops"].items()}
+    ran = {op: (software["torch"], software["triton"], version) for op, version in versions.items()}
     ops = {op: _describe(entry) for op, entry in study["ops"].items()}
     modes = {
         mode: _describe(entry)
@@ -67,7 +71,8 @@ def _list_rows(document: dict, table: str) -> Iterator[tuple[tuple, dict]]:
     for row in document[table]:
         wanted = row["mode"] in modes and row["size"] != ALL and row[value] is not None
         if wanted and row.get("baseline") == baseline:
-            yield (*(row[name] for name in ARM), row["metric"], ops[row["op"]], modes[row["mode"]]), row
+            op, mode = row["op"], row["mode"]
+            yield (*(row[name] for name in ARM), row["metric"], ops[op], modes[mode], ran[op]), row
 
 
 def _describe(entry: dict) -> str:

@@ -24,24 +24,45 @@ def what_ran(document: dict) -> Iterator[str]:
 
 def machine(document: dict) -> list[tuple[str, str]]:
     """Return what a study asks and what it ran on, as (name, value)."""
-    environment, software = document["environment"], document["environment"]["software"]
+    environment = document["environment"]
     gpu, study = environment["gpu"], document["study"]
     device = f"{len(environment['gpu_uuids'])} × {gpu['name']}, driver {gpu['driver']}" if gpu else "none"
-    named = {"PyTorch": "torch", "Triton": "triton", "CUDA": "cuda", "cuDNN": "cudnn", "Python": "python"}
-    versions = {**{name: software[key] for name, key in named.items()}, **document["packages"]}
     margins = (f"{name} {numbers.percent(value)}" for name, value in study["equivalence"].items())
     return [
         ("question", question(study)),
         ("dtypes", numbers.text(study["dtypes"])),
         ("GPUs", device),
         ("CPU", f"{environment['host']['cpu']}, {numbers.text(environment['host']['cores'])} cores"),
-        ("software", ", ".join(f"{name} {version}" for name, version in versions.items())),
+        ("software", ", ".join(f"{name} {version}" for name, version in list_versions(document).items())),
         ("repeats, jobs", f"{study['repeats']}, {numbers.number(environment['jobs'])}"),
         ("time of all jobs", f"{environment['job_seconds'] / 60:,.0f} minutes"),
         ("measured", f"{_minute(environment['first_started'])} to {_minute(environment['last_started'])} UTC"),
         ("equivalent within", ", ".join(margins)),
-        ("sources", f"commit {environment.get('commit', BLANK)[:12]}, digest {software['sources']}"),
+        ("sources", f"commit {environment.get('commit', BLANK)[:12]}, digest {environment['software']['sources']}"),
     ]
+
+
+def list_versions(document: dict) -> dict[str, str]:
+    """Return the versions of PyTorch, of what it runs on, and of the packages that modes and models brought along."""
+    software = document["environment"]["software"]
+    named = {"PyTorch": "torch", "Triton": "triton", "CUDA": "cuda", "cuDNN": "cudnn", "Python": "python"}
+    return {**{name: software[key] for name, key in named.items()}, **document["packages"]}
+
+
+def find_differences(document: dict, recorded: dict) -> list[dict[str, str]]:
+    """Return the parts of hardware and software in which a study differs from a recorded one.
+
+    Each is {differs, here, recorded}. A result that is not the recorded one may be due to any of them.
+    """
+    here, there = map(_list_parts, (document, recorded))
+    differs = [name for name, value in here.items() if there.get(name) != value]
+    return [{"differs": name, "here": here[name], "recorded": there.get(name) or BLANK} for name in differs]
+
+
+def _list_parts(document: dict) -> dict[str, str]:
+    gpu, host = document["environment"]["gpu"], document["environment"]["host"]
+    parts = {"GPU": gpu and gpu["name"], "driver": gpu and gpu["driver"], "CPU": host["cpu"], **list_versions(document)}
+    return {name: value for name, value in parts.items() if value}
 
 
 def question(study: dict) -> str:

@@ -8,7 +8,7 @@ from kernelbench.numbers import NBSP
 from kernelbench.paper import results
 from kernelbench.paper.checks import quality
 from kernelbench.paper.markdown import BREAK, code, escape, sheet
-from kernelbench.paper.provenance import what_ran
+from kernelbench.paper.provenance import find_differences, what_ran
 from kernelbench.paper.results import TIMED, over, speedup
 from kernelbench.paper.supplement import head
 
@@ -28,15 +28,17 @@ def report(
     environment = document["environment"]
     device = environment["gpu"]["name"] if environment["gpu"] else environment["host"]["cpu"]
     label, draft = document["study"]["machine"], {"draft": True} if defects else {}
+    recorded = studies.get(topic(document["study"]))
     subtitle = f"{device}, {environment['first_started'][:10]}"
     pieces = [
         head(f"What {label} measured", subtitle=subtitle, author="KernelBench", **draft),
         *_claims(claims, here),
+        _differences(document, recorded) if recorded else "",
         sheet([{"defect": escape(defect)} for defect in defects], "l", "Defects, and what repairs them"),
         "# What ran\n",
         *what_ran(document),
         "# Speedups\n",
-        _beside(document, studies.get(topic(document["study"]))),
+        _beside(document, recorded),
         results.missing(document),
         "# Times, memory and the compiler\n",
         results.times(document),
@@ -65,6 +67,11 @@ def _claims(claims: list[dict], here: list[dict]) -> Iterator[str]:
     }  # fmt: skip
     told = [row for row in rows if row["rows"]]
     yield sheet(told, "rllll", "What this machine's study says to the claims that it is about", columns)
+
+
+def _differences(document: dict, recorded: dict) -> str:
+    rows = [{name: escape(text) for name, text in row.items()} for row in find_differences(document, recorded)]
+    return sheet(rows, "lll", f"What differs from the machine of `{recorded['study']['machine']}`")
 
 
 def _outcome(then: dict, now: dict) -> str:
