@@ -47,6 +47,11 @@ def test_the_same_call_on_two_gpu_models_is_a_pair():
     assert name_gpus(Studies([FIRST, document("NVIDIA H100 80GB HBM3")])) == ["H200", "H100"]
 
 
+def test_studies_on_one_topic_are_told_apart_by_their_gpu():
+    studies = Studies([FIRST, document("NVIDIA H100"), document("NVIDIA H100", study="modes")])
+    assert [studies.title(one) for one in studies.documents] == ["ops (H200)", "ops (H100)", "modes"]
+
+
 def test_times_are_paired_as_speedups_are():
     (pair,) = pairs(document("NVIDIA H100", 3.0), table="summary")
     assert (pair.first["estimate"], pair.second["estimate"]) == (20.0, 30.0)

@@ -102,6 +102,12 @@ def test_the_study_of_a_claim_is_the_first_recorded_one_of_its_topic():
         remeasure.find_study(remeasure.find_claim(CLAIMS, "models-graph"), ["h200"])
 
 
+def test_of_two_recorded_studies_on_one_topic_the_first_is_reproduced():
+    recorded = ["h200", "h100-architectures", "cpu-amd-epyc-modes", "h200-architectures", "h200-modes"]
+    assert remeasure.list_topics_once(recorded, on_cpu=False) == ["h200", "h100-architectures", "h200-modes"]
+    assert remeasure.list_topics_once(recorded, on_cpu=True) == ["cpu-amd-epyc-modes"]
+
+
 def test_modes_for_diagnosis_and_for_other_cells_are_left_out(monkeypatch):
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
     study = copy.deepcopy(STUDY)

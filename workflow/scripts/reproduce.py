@@ -4,8 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-import yaml
-
+from kernelbench.claims.remeasure import list_topics_once, read_study
 from kernelbench.errors import InputError, run
 from kernelbench.numbers import duration
 from kernelbench.running import job_process, nested_run
@@ -21,7 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     job_process.end_with_run()
     on_cpu = machine.present()[1] == "cpu"
-    wanted = [name for name in arguments.recorded if name.startswith("cpu") == on_cpu]
+    wanted = list_topics_once(arguments.recorded, on_cpu)
     if not wanted:
         kind = "a CPU" if on_cpu else "a GPU"
         raise InputError(
@@ -31,7 +30,7 @@ def main() -> None:
     print(f"{len(wanted)} studies, {sum(jobs):,} jobs, {duration(sum(seconds) / arguments.gpus)} by the recorded times")
     for name, count, cost in zip(wanted, jobs, seconds, strict=True):
         print(f"{name}: {count:,} jobs, {duration(cost / arguments.gpus)}", flush=True)
-        study = yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8"))
+        study = read_study(name)
         # A study from before there was a choice started a new process for each job; a note is of the recording.
         config = {"start": "fresh", **study, "machine": "auto", "recorded": arguments.recorded}
         config.pop("note", None)

@@ -61,6 +61,12 @@ class Studies:
     def __contains__(self, name: str) -> bool:
         return name in self._by_topic
 
+    def title(self, document: dict) -> str:
+        """Return the topic of a document, with its device where several documents are about that topic."""
+        name = topic(document["study"])
+        several = sum(topic(other["study"]) == name for other in self.documents) > 1
+        return f"{name} ({name_device(document)})" if several else name
+
     def get(self, name: str) -> dict | None:
         """Return the document of a topic, None where no study has it."""
         return self._by_topic.get(name)

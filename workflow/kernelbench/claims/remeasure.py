@@ -1,4 +1,4 @@
-"""Choose what of a recorded study `snakemake verify` measures again: random cells, or those that a claim is about."""
+"""Choose what of the recorded studies is measured again: random cells, those that a claim is about, or all of them."""
 
 import hashlib
 import json
@@ -149,11 +149,22 @@ def find_claim(claims: list[dict], name: str) -> dict:
     return found[name]
 
 
+def read_study(name: str) -> dict:
+    """Return the mapping of a recorded study."""
+    return yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8"))
+
+
+def list_topics_once(recorded: list[str], on_cpu: bool) -> list[str]:
+    """Return the recorded studies of a CPU or else of GPUs: as in the article, of several on one topic the first."""
+    names = [name for name in recorded if name.startswith("cpu") == on_cpu]
+    return list({topic(read_study(name)): name for name in reversed(names)}.values())[::-1]
+
+
 def find_study(claim: dict, recorded: list[str]) -> str:
     """Return the first of the recorded studies that a claim is about; raise InputError if there is none."""
     wanted = topics(claim["rule"])[0]
     for name in recorded:
-        if topic(yaml.safe_load((RECORDED / name / "study.yaml").read_text(encoding="utf-8"))) == wanted:
+        if topic(read_study(name)) == wanted:
             return name
     raise InputError(
         f"config: verify.claim: {claim['id']} is about {wanted}, which no recorded study is; allowed: a claim about "

@@ -5,7 +5,7 @@ from collections import Counter
 from matplotlib.patches import Patch
 
 from kernelbench.analysis import host_law
-from kernelbench.analysis.studies import Studies, topic
+from kernelbench.analysis.studies import Studies
 from kernelbench.figures import parts, style
 from kernelbench.figures.cells import ARCHITECTURES, MODES, QUEUED, WAITED, list_modes, locate
 from kernelbench.op_names import name
@@ -73,9 +73,9 @@ def _name_misses(axis, rows: list[host_law.Prediction], studies: Studies) -> Non
 
 def _tell_apart(rows: list[host_law.Prediction], studies: Studies) -> list[str]:
     """Return the names of these cells, with dtype, study and mode where two would read the same and differ in it."""
-    topics = {document["study"]["machine"]: topic(document["study"]) for document in studies.documents}
+    titles = {document["study"]["machine"]: studies.title(document) for document in studies.documents}
     labels = [name(row.op, row.size) for row in rows]
-    for read in (lambda row: row.dtype, lambda row: topics[row.study], lambda row: MODES[row.mode]):
+    for read in (lambda row: row.dtype, lambda row: titles[row.study], lambda row: MODES[row.mode]):
         pairs = [(label, read(row)) for label, row in zip(labels, rows, strict=True)]
         differ = Counter(label for label, _ in set(pairs))
         labels = [f"{label} ({extra})" if differ[label] > 1 else label for label, extra in pairs]

@@ -77,7 +77,7 @@ def _law(studies: Studies, _: dict) -> tuple:
             # A call has the same host time by either metric.
             host = numbers.percent(by_pair.get(pairs[0], {}).get("host"))
             right = [_right(by_pair.get(pair)) for pair in pairs]
-            rows.append([topic(document["study"]), *right, alone, host, _missed(own)])
+            rows.append([studies.title(document), *right, alone, host, _missed(own)])
     return [*header, "By device time alone", "Host time", "Missed"], rows, "lrrrrrrl"
 
 
