@@ -50,6 +50,7 @@ def test_the_same_call_on_two_gpu_models_is_a_pair():
 def test_studies_on_one_topic_are_told_apart_by_their_gpu():
     studies = Studies([FIRST, document("NVIDIA H100"), document("NVIDIA H100", study="modes")])
     assert [studies.title(one) for one in studies.documents] == ["ops (H200)", "ops (H100)", "modes"]
+    assert [studies.of(name) for name in ("ops", "ops 2", "modes")] == studies.documents
 
 
 def test_times_are_paired_as_speedups_are():

@@ -1,5 +1,6 @@
 """The studies that a document is built from, found by topic, so that no sentence or table names a machine."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from kernelbench.errors import InputError
@@ -44,15 +45,16 @@ def list_cells(document: dict) -> list[tuple[str, str, str]]:
 
 
 class Studies:
-    """Documents of summary.json by topic: of two studies of a topic the one that the config names first.
+    """Documents of summary.json by topic.
 
+    Of two studies on one topic, the one that the config names first has the topic as its name, the second one
+    `architectures 2`.
     by_topic: which document stands for which topic, where that is another.
     """
 
     def __init__(self, documents: list[dict], by_topic: dict[str, dict] | None = None):
         self.documents = documents
-        first = {topic(document["study"]): document for document in reversed(documents)}
-        self._by_topic = first if by_topic is None else by_topic
+        self._by_topic = _number(documents) if by_topic is None else by_topic
         self._indexes: dict[tuple, dict] = {}
         # The law, with what it predicts of these studies: host_law.apply sets both.
         self.laws: dict = {}
@@ -121,3 +123,13 @@ class Studies:
             for row in self.of(name)[table]
             if row.get("size") != ALL and all(row.get(key) in values for key, values in wanted.items())
         ]
+
+
+def _number(documents: list[dict]) -> dict[str, dict]:
+    found: dict[str, dict] = {}
+    seen: Counter[str] = Counter()
+    for document in documents:
+        name = topic(document["study"])
+        seen[name] += 1
+        found[f"{name} {seen[name]}" if seen[name] > 1 else name] = document
+    return found

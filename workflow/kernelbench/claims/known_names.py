@@ -22,7 +22,7 @@ def known(*studies: Mapping) -> dict[str, list[str]]:
     modes = [mode for study in found for mode in study.get("modes", {})]
     topics = [OPS, *(study["study"] for study in found if "study" in study)]
     names = {
-        "study": [*topics, *(f"cpu-{name}" for name in topics)],
+        "study": [*topics, *(f"cpu-{name}" for name in topics), *(f"{name} 2" for name in topics)],
         "op": [op for op, _ in ops],
         "dtype": [dtype for entry in (*found, *(entry for _, entry in ops)) for dtype in entry.get("dtypes", ())],
         "size": [*(str(size) for _, entry in ops for size in entry.get("sizes", ())), ALL],

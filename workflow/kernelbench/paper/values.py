@@ -120,8 +120,11 @@ class Values:
         return numbers.number(found) if isinstance(found, int | float) else numbers.size(str(found))
 
     def fact(self, study: str, name: str) -> str:
-        """Return what is known of a study as a whole, by one of the names of FACTS."""
-        return _pick("fact", name, FACTS)(self._studies.of(study))
+        """Return what is known of a study as a whole, by one of the names of FACTS; raise NoData where it has none."""
+        found = _pick("fact", name, FACTS)(self._studies.of(study))
+        if found is None:
+            raise NoData(f"the study of {study} ran without {name}")
+        return found
 
     def control(self, study: str, metric: str) -> str:
         """Return what share 95 % of the A/A comparisons stay below by a metric: 1.4 %."""
@@ -235,12 +238,13 @@ def _pick(what: str, name: str, given: dict):
 
 
 # What is known of a study as a whole.
-FACTS: dict[str, Callable[[dict], str]] = {
+FACTS: dict[str, Callable[[dict], str | None]] = {
     "gpu": name_device,
     "gpus": lambda document: numbers.number(len(document["environment"]["gpu_uuids"])),
     "repeats": lambda document: numbers.number(document["study"]["repeats"]),
     "jobs": lambda document: numbers.number(document["environment"]["jobs"]),
     "torch": lambda document: document["environment"]["software"]["torch"].split("+")[0],
     "triton": lambda document: document["environment"]["software"]["triton"],
+    "transformers": lambda document: document["packages"].get("transformers"),
     "cpu": lambda document: document["environment"]["host"]["cpu"],
 }
