@@ -32,8 +32,8 @@ def report(
     subtitle = f"{device}, {environment['first_started'][:10]}"
     pieces = [
         head(f"What {label} measured", subtitle=subtitle, author="KernelBench", **draft),
-        *_claims(claims, here),
         _differences(document, recorded) if recorded else "",
+        *_claims(claims, here),
         sheet([{"defect": escape(defect)} for defect in defects], "l", "Defects, and what repairs them"),
         "# What ran\n",
         *what_ran(document),
