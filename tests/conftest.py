@@ -30,8 +30,9 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def _compiler():
-    """Clear the compiler's counters and its stance: a job has a process of its own, in which it leaves both behind."""
+def _state_of_torch():
+    """Put back what a job leaves behind in its process: no gradients, the compiler's counters and its stance."""
+    torch.set_grad_enabled(True)
     if utils := sys.modules.get("torch._dynamo.utils"):
         utils.counters.clear()
         torch.compiler.set_stance("default")
