@@ -23,10 +23,11 @@ from pathlib import Path
 
 from snakemake.logging import logger
 
+from kernelbench import code_digest
+from kernelbench.imports import sources
 from kernelbench.running import freshness, gpu_lanes, job_process, preflight, snakemake_progress, user_model
 from kernelbench.study import machine, model_study, yaml_files
 from kernelbench.study.config import RECORDED
-from kernelbench.study.imports import sources
 from kernelbench.study.study import Study
 from kernelbench.study.yaml_files import overlay, parse_values
 

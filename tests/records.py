@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from kernelbench import code_digest
 from kernelbench.analysis.summary import summarize
 from kernelbench.harness import record
+from kernelbench.harness.child import PROTOCOL
 from kernelbench.records.collect import collect
 from kernelbench.study import machine
 from kernelbench.study.study import Study
@@ -17,7 +19,7 @@ CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(en
 ENVIRONMENT = {
     "gpu": {"name": "NVIDIA H200", "uuid": "GPU-1", "memory": 1, "driver": "580"},
     "host": {"cpu": "X", "cores": 1, "kernel": "6"},
-    "software": {"torch": "2", "triton": "3", "cuda": "13", "sources": "abc"},
+    "software": {"torch": "2", "triton": "3", "cuda": "13"},
     "variables": {},
 }
 TIMES = {"eager": 40.0, "eager-control": 40.0, "compile": 20.0, "triton": 80.0, "compile-arm": 18.0, "liger": 100.0}
@@ -43,6 +45,11 @@ def write_records(study: Study, directory: Path, change=lambda job, entry: None)
         record.write(directory / job.path, entry)
 
 
+def code_of(settings: dict) -> dict:
+    """Return what a record of today says of the code that measured it."""
+    return {"scheme": code_digest.SCHEME, "protocol": PROTOCOL, "files": code_digest.of_job(settings)}
+
+
 def _entry(study: Study, job, place: int, time: float) -> dict:
     values = [time * jitter for jitter in (0.99, 1.0, 1.01, 5.0, 1.0)]
     microseconds = {"unit": "us", "values": values, "flags": ["", "", "", "outlier", ""]}
@@ -53,6 +60,7 @@ def _entry(study: Study, job, place: int, time: float) -> dict:
         "status": "ok",
         "reason": None,
         "settings": study.settings(job),
+        "code": code_of(study.settings(job)),
         "place": place,
         "started": f"2026-01-01T00:{place // 60:02d}:{place % 60:02d}+00:00",
         "seconds": {"wall": 1.0},

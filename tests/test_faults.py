@@ -240,6 +240,7 @@ def test_a_try_that_is_left_out_is_in_no_part_of_the_time_of_a_job(monkeypatch, 
     monkeypatch.setattr(retries, "measure", measured)
     monkeypatch.delenv(job_process.RUN, raising=False)
     settings = dict.fromkeys(script.SETTINGS, "") | {"device": "cpu", "run": {"runner": "compile"}}
+    settings["workload"] = {"name": "softmax"}
     output = tmp_path / "0.json"
     monkeypatch.setattr(sys, "argv", ["measure.py", "--settings", json.dumps(settings), "--output", str(output)])
     script.main()

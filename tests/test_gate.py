@@ -133,17 +133,10 @@ def test_a_planted_defect_is_found(data, change, what, job, repair):
     assert defect.repair.endswith("/study.yaml; python workflow/scripts/promote.py results/h200")
 
 
-@pytest.mark.parametrize(
-    ("keys", "what"),
-    [
-        ({"sources": ["abc", "def"]}, "measured by 2 states of the sources"),
-        ({"commit": None}, "no commit has the sources that measured it"),
-    ],
-)
-def test_an_environment_that_is_mixed_or_of_no_commit_is_found(data, keys, what):
-    change_environment(data, **keys)
+def test_a_recorded_study_of_no_commit_is_found(data):
+    change_environment(data, commit=None)
     (defect,) = Gate(data).find_defects()
-    assert defect.what == what
+    assert defect.what == "no commit has the code that measured it"
 
 
 @pytest.mark.parametrize(("column", "runs"), [("process.parent", (7.0, 8.0)), ("process.run", ("7:100", "8:200"))])
@@ -165,14 +158,31 @@ def test_pairs_of_two_runs_are_apart_also_where_nothing_ran_between_them(data, c
     assert {job.split("/")[3] for job in defect.jobs} >= {"compile", "triton"}
 
 
-def test_what_other_sources_measured_is_named_with_what_measures_it_again(data, monkeypatch):
-    change_environment(data, sources=["abc", "def"])
-    monkeypatch.setattr("kernelbench.records.quality_gate.sources_digest", lambda blobs: "abc")
-    column = "environment.software.sources"
-    change_jobs(data, lambda jobs: jobs.assign(**{column: jobs.repeat.map(lambda repeat: "abc" if repeat else "def")}))
+TIMERS = "workflow/kernelbench/harness/timers.py"
+
+
+def test_what_other_code_measured_is_named_with_what_measures_it_again(data):
+    code = json.loads((data / "environment.json").read_text())["code"]
+    code["files"][TIMERS].append("0123456789abcdef")
+    change_environment(data, code=code)
+
+    def by_other_code(jobs: pd.DataFrame) -> pd.DataFrame:
+        other = jobs["code.files"].map(lambda text: json.dumps({**json.loads(text), TIMERS: "0123456789abcdef"}))
+        return jobs.assign(**{"code.files": jobs["code.files"].mask(jobs.repeat == 0, other)})
+
+    change_jobs(data, by_other_code)
     (defect,) = Gate(data).find_defects()
+    assert defect.what == f"measured by 2 states of {TIMERS}"
     assert defect.jobs and all(job.endswith("/0") for job in defect.jobs)
     assert "/*/0.json" in defect.repair and "/*/1.json" not in defect.repair
+
+
+def test_records_of_an_older_scheme_beside_those_of_today_are_to_be_measured_again(data):
+    change_environment(data, sources=["v2-0123456789abcdef"])
+    change_jobs(data, put("environment.software.sources", "v2-0123456789abcdef", repeat=0))
+    (defect,) = Gate(data).find_defects()
+    assert defect.what == "measured by 2 states of the code"
+    assert defect.jobs and all(job.endswith("/0") for job in defect.jobs)
 
 
 def test_a_mode_that_was_added_later_is_apart_from_its_baselines_and_they_are_not_from_each_other(data):

@@ -19,16 +19,15 @@ import yaml
 from checkout import ROOT, TINY, Checkout
 from other_gpus import A100, T4, Card, measured
 from recorded import rebuilt
+from records import code_of
 from test_gpus import DRIVER, uuid_of
 
 from kernelbench.analysis.recommendation import recommend
 from kernelbench.harness import compiler, record
 from kernelbench.harness.measure import measure
-from kernelbench.harness.provenance import source_blobs, sources_digest
 from kernelbench.notes import NeedsCapability, NothingCompiled, RuntimeRefused, load
 from kernelbench.page.page import render
 from kernelbench.records import restore
-from kernelbench.running import freshness
 from kernelbench.study import yaml_files
 from kernelbench.study.config import RECORDED
 from kernelbench.study.study import Study
@@ -96,7 +95,7 @@ def write_records(card: Card, study: Study, recorded: dict[tuple, dict], results
     """Write the record of each job: as the card's stand-in ends it, with the recorded times where it is supported."""
     told = {}
     environment = next(iter(recorded.values()))["environment"]
-    environment["software"]["sources"] = sources_digest(source_blobs())
+    del environment["software"]["sources"]
     environment["gpu"] = {"name": card.name, "uuid": uuid_of("GPU", 1), "memory": card.memory, "driver": "580.95.05"}
     for place, job in enumerate(study.jobs):
         settings, key = study.settings(job), (job.cell, job.mode)
@@ -105,8 +104,8 @@ def write_records(card: Card, study: Study, recorded: dict[tuple, dict], results
         own = recorded[*vars(job.cell).values(), *key[1:], job.repeat] if told[key]["status"] == "ok" else told[key]
         about = {"machine": study.machine, "settings": settings, "place": place, "repeat": job.repeat}
         about |= {"started": f"2026-01-01T00:{place // 60:02d}:{place % 60:02d}+00:00", "environment": environment}
-        about |= {"sources": freshness.digest(study.sources(job)), "seconds": {**own["seconds"], "wall": 1.0}}
-        record.write(results / job.path, {**own, **about})
+        about |= {"code": code_of(settings), "seconds": {**own["seconds"], "wall": 1.0}}
+        record.write(results / job.path, {key: value for key, value in own.items() if key != "restored_with"} | about)
 
 
 class Walk(Checkout):

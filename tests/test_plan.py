@@ -8,13 +8,15 @@ import pandas as pd
 import pytest
 import yaml
 from checkout import TINY, Checkout
+from records import code_of
 from rich.console import Console
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
 from kernelbench.planning import estimate as module
 from kernelbench.planning.estimate import average_recorded, expect_seconds, format_plan
-from kernelbench.running import freshness, pace
+from kernelbench.running import pace
 from kernelbench.study.study import Study
 
 MODES = {**TINY["modes"], "compile-dynamic": {"runner": "compile", "dynamic": True}}
@@ -55,8 +57,7 @@ def measured(root, study, mode, **seconds):
             path = root / job.path
             path.parent.mkdir(parents=True, exist_ok=True)
             entry = {"op": job.cell.op, "mode": mode, "seconds": seconds, "settings": study.settings(job)}
-            entry["sources"] = freshness.digest(study.sources(job))
-            path.write_text(json.dumps({**entry, "environment": {"software": {"sources": "of another commit"}}}))
+            path.write_text(json.dumps({**entry, "code": code_of(study.settings(job))}))
 
 
 def said(study, root, recordings, gpus=1) -> list[str]:
@@ -99,7 +100,7 @@ def test_what_was_measured_with_other_settings_is_left(study, tmp_path, recordin
     modes = {**MODES, "compile": {"runner": "compile", "fullgraph": True}}
     lines = said(Study({**TINY, "modes": modes}), tmp_path, recordings)
     assert lines[0].endswith("12 jobs, 4 done, 8 left")
-    assert lines[1] == "2 of those left are measured again: settings or sources have changed."
+    assert lines[1] == "2 of those left are measured again; changed since: run."
     assert "compile 0 2 3.0 s 6 s this machine, before a change" in lines
     other = Study({**TINY, "modes": MODES, "sampling": {**TINY["sampling"], "samples": 6}})
     assert said(other, tmp_path, recordings)[0].endswith("12 jobs, 0 done, 12 left")
@@ -123,20 +124,27 @@ def test_what_was_measured_before_its_sources_changed_is_left(study, tmp_path, r
         if job.mode == "eager":
             os.utime(tmp_path / job.path, (1e9, 1e9))
     assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 4 done, 8 left"), "dates say nothing"
-    blobs = {**freshness.source_blobs(), "workflow/kernelbench/harness/workloads/softmax.py": "changed"}
-    monkeypatch.setattr(freshness, "source_blobs", lambda: blobs)
-    assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 2 done, 10 left"), "those of the copy"
+    file, of_job = "workflow/kernelbench/harness/workloads/softmax.py", code_digest.of_job
+    other = {file: "changed"}
+    monkeypatch.setattr(
+        code_digest, "of_job", lambda job: {path: other.get(path, own) for path, own in of_job(job).items()}
+    )
+    lines = said(study, tmp_path, recordings)
+    assert lines[0].endswith("12 jobs, 2 done, 10 left"), "those of the copy"
+    assert lines[1] == "2 of those left are measured again; changed since: harness/workloads/softmax.py."
 
 
-def test_a_record_that_does_not_say_what_it_depends_on_goes_by_all_that_measures(study, tmp_path, recordings):
+def test_a_record_of_an_older_scheme_is_measured_again_and_a_restored_one_counts(study, tmp_path, recordings):
     measured(tmp_path, study, "eager", wall=1.0)
-    digests = [freshness.sources_digest(freshness.source_blobs()), "of another commit"]
-    for job, digest in zip([job for job in study.jobs if job.mode == "eager"], 2 * digests, strict=True):
+    for job in [job for job in study.jobs if job.mode == "eager"][:2]:
         entry = json.loads((tmp_path / job.path).read_text())
-        del entry["sources"]
-        entry["environment"]["software"]["sources"] = digest
-        (tmp_path / job.path).write_text(json.dumps(entry))
-    assert said(study, tmp_path, recordings)[0].endswith("12 jobs, 2 done, 10 left")
+        files = entry.pop("code")["files"]
+        restored = {"restored_with": files} if job.repeat else {"sources": "v2-0123456789abcdef"}
+        (tmp_path / job.path).write_text(json.dumps(entry | restored))
+    lines = said(study, tmp_path, recordings)
+    old = sum(job.repeat == 0 for job in [job for job in study.jobs if job.mode == "eager"][:2])
+    assert old and lines[0].endswith(f"12 jobs, {4 - old} done, {8 + old} left")
+    assert lines[1].startswith(f"{old} of those left are measured again; changed since: harness/")
 
 
 def test_the_same_machines_recorded_study_comes_before_others(study, tmp_path, recordings):

@@ -8,6 +8,7 @@ import pytest
 from checkout import ROOT, Work
 from scale import RESULTS, Scale, config
 
+from kernelbench import code_digest
 from kernelbench.study.study import Study
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
@@ -46,8 +47,8 @@ def test_what_snakemake_asks_for_each_job_is_a_look_up():
         with cProfile.Profile() as profile:
             for job in study.jobs:
                 asked = study.job(*vars(job.cell).values(), job.mode, job.repeat)
-                answers = study.sources(asked), study.settings_json(asked), study.place(asked), study.priority(asked)
-        assert len(answers) == 4
+                answers = study.settings_json(asked), study.place(asked), study.priority(asked)
+                assert len(answers) == 3 and code_digest.of_job(study.settings(asked))
         return sum(entry.callcount for entry in profile.getstats()) / jobs
 
     assert calls_of_a_job(20_000) < 1.1 * calls_of_a_job(1000)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelbench.study.imports import sources
+from kernelbench.imports import sources
 
 ROOT = Path(__file__).resolve().parent.parent
 RULE = re.compile(r"^(?:rule|use rule (\w+) as) (\w+)(?: with)?:\n(.*?)(?=^\S)", re.MULTILINE | re.DOTALL)

@@ -127,7 +127,7 @@ def test_a_job_gets_of_the_users_environment_only_what_is_listed(run):
         assert seen["variables"] == {n: v for n, v in decided.items() if n not in apart} | {"CXX": FOUND["CXX"]}
         carried = checkout.variables | {"TMPDIR": seen["carried"]["TMPDIR"]}  # A directory of the job's own.
         # The parts of a run put this Python first, and give the run a name.
-        own = {"KERNELBENCH_RUN", "KERNELBENCH_RUN_NAME", "KERNELBENCH_GPUS", "PATH"}
+        own = {f"KERNELBENCH_{name}" for name in ("RUN", "RUN_NAME", "CODE", "GPUS")} | {"PATH"}
         assert own < set(seen["carried"])
         # A run sets these where torch has no bytecode yet.
         own |= {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"}

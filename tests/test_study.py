@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kernelbench import code_digest, imports
 from kernelbench.errors import InputError
 from kernelbench.study import machine
 from kernelbench.study.cells import find_diagnosed
-from kernelbench.study.imports import files_of
 from kernelbench.study.study import Study, load
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text(encoding="utf-8"))
@@ -25,6 +25,11 @@ def gpu_study(monkeypatch) -> Study:
 def study_with(monkeypatch, **changes) -> Study:
     monkeypatch.setattr(machine, "present", lambda: ("h200", "cuda", "NVIDIA H200"))
     return Study({**CONFIG, "recorded": [], **changes})
+
+
+def files_of(study: Study, *job) -> list[str]:
+    """Return the files that measure the job of the first repeat with this op, dtype, size and mode."""
+    return code_digest.files_of_job(study.settings(study.job(*job, 0)))
 
 
 def test_the_default_study_is_the_published_one_with_copy(gpu_study):
@@ -120,13 +125,14 @@ def test_another_seed_is_another_order(monkeypatch):
 
 
 def test_a_job_depends_on_its_own_workload_and_kernel_only(gpu_study):
-    def sources(op, size, mode):
-        return gpu_study.sources(gpu_study.job(op, "float16", size, mode, 0))
+    def files(op, size, mode):
+        return files_of(gpu_study, op, "float16", size, mode)
 
-    triton, eager = sources("softmax", "1024", "triton"), sources("softmax", "1024", "eager")
+    triton, eager = files("softmax", "1024", "triton"), files("softmax", "1024", "eager")
     kernel = {f"kernels/{name}.py" for name in ("softmax", "launch", "ring", "rowwise")}
     assert set(triton) - set(eager) == kernel | {"workflow/kernelbench/harness/runners/kernel.py"}
-    assert [s for s in eager if "workloads/" in s] == ["workflow/kernelbench/harness/workloads/softmax.py"]
+    assert set(eager) - set(triton) == {"workflow/kernelbench/harness/runners/eager.py"}
+    assert {Path(s).name for s in eager if "workloads/" in s} == {"__init__.py", "softmax.py"}
     assert all((Path(__file__).parents[1] / source).is_file() for source in triton)
 
 
@@ -134,7 +140,7 @@ def test_a_kernel_in_the_language_of_a_library_is_a_source_of_that_library_alone
     modes = {name: {"runner": "library", "library": name, "devices": ["cuda"]} for name in ("liger", "helion")}
     ops = {"softmax": {"sizes": [128]}, "layer_norm": {"sizes": [128]}}
     study = study_with(monkeypatch, ops=ops, modes={"eager": {"runner": "eager"}, **modes}, baselines=["eager"])
-    liger, helion = (study.sources(study.job("softmax", "float16", "128", name, 0)) for name in modes)
+    liger, helion = (files_of(study, "softmax", "float16", "128", name) for name in modes)
     assert set(helion) - set(liger) == {"workflow/kernelbench/harness/libraries/helion.py"}
     assert set(liger) <= set(helion)
 
@@ -154,7 +160,7 @@ def test_a_kernel_is_its_file_and_those_that_it_imports(tmp_path):
         (package / f"{name}.py").write_text(text)
 
     def imported(name: str) -> list[str]:
-        return [path.stem for path in files_of(package / f"{name}.py", tmp_path)]
+        return [path.stem for path in imports.files_of(package / f"{name}.py", tmp_path)]
 
     assert imported("one") == ["four", "one", "six", "two"]
     assert imported("five") == ["five"]
@@ -255,5 +261,5 @@ def test_a_workload_that_builds_on_another_depends_on_both(monkeypatch):
         modes={"eager": {"runner": "eager"}},
         baselines=["eager"],
     )
-    sources = study.sources(study.jobs[0])
-    assert {Path(s).name for s in sources if "workloads/" in s} == {"gpt.py", "gpt_training.py"}
+    files = code_digest.files_of_job(study.settings(study.jobs[0]))
+    assert {Path(s).name for s in files if "workloads/" in s} == {"gpt.py", "gpt_training.py", "__init__.py"}

@@ -1,23 +1,24 @@
 """From records to tables: what is refused, what is estimated, how failures show, and filing a study."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import old_digests
 import pandas as pd
 import pytest
 import yaml
 from records import row, small_study, tables, write_records
 
+from kernelbench import code_digest
 from kernelbench.analysis.job_report import list_packages
 from kernelbench.analysis.summary import write_csv
 from kernelbench.errors import InputError
-from kernelbench.harness import provenance, record
+from kernelbench.harness import record
 from kernelbench.notes import (
     ExactIntervalDisagrees,
     NearFloor,
@@ -33,6 +34,7 @@ from kernelbench.notes import (
     ZeroValue,
     find,
 )
+from kernelbench.paths import ROOT
 from kernelbench.records import promote, restore
 from kernelbench.records.collect import FLAGS, SAME, collect
 from kernelbench.records.job_table import read as read_jobs
@@ -452,14 +454,14 @@ def test_the_same_samples_give_the_same_tables(study, tmp_path):
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
-def finished(study, directory: Path, sources: str, change=lambda job, entry: None) -> Path:
-    """Make `directory` a finished study that was measured by `sources`."""
+def finished(study, directory: Path, change=lambda job, entry: None) -> Path:
+    """Make `directory` a finished study that was measured by the code of the last commit."""
 
-    def by_sources(job, entry):
-        entry["environment"]["software"]["sources"] = sources
+    def by_commit(job, entry):
+        entry["code"]["files"] = {file: committed(file) for file in entry["code"]["files"]}
         change(job, entry)
 
-    write_records(study, directory, by_sources)
+    write_records(study, directory, by_commit)
     summary, speedups, document = tables(study, directory)
     write_csv(summary, directory / "summary.csv")
     write_csv(speedups, directory / "speedups.csv")
@@ -467,42 +469,25 @@ def finished(study, directory: Path, sources: str, change=lambda job, entry: Non
     return directory
 
 
-DIGEST = """
-from kernelbench.harness.provenance import source_blobs, sources_digest
-print(sources_digest(source_blobs()))
-"""
-
-
-def committed_digest() -> str:
-    """Return the digest of the measuring sources at HEAD, through git."""
-    return promote.digest_at("HEAD")
-
-
-def test_the_digest_of_a_commit_is_that_of_its_checkout_and_covers_no_tool(tmp_path):
-    assert provenance.select_pins(b"torch==2.13.0\nruff==0.1\n# torch==1\nnvidia-ml-py==13\nnvidia-nccl-cu13==2\n") == (
-        b"torch==2.13.0\nnvidia-nccl-cu13==2"
-    )
-    clone = ["git", "clone", "-q", "--shared", str(provenance.ROOT), str(tmp_path / "clone")]
-    subprocess.run(clone, check=True)
-    command = [sys.executable, "-c", DIGEST]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "clone" / "workflow")}
-    done = subprocess.run(command, cwd=tmp_path / "clone", env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == committed_digest()
+@cache
+def committed(file: str) -> str:
+    """Return the digest that a file has in the last commit, "" where it is not there."""
+    done = subprocess.run(["git", "show", f"HEAD:{file}"], cwd=ROOT, capture_output=True)
+    return code_digest.of_source(done.stdout) if done.returncode == 0 else ""
 
 
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*/environment.json")), ids=lambda path: path.parent.name)
 def test_a_recorded_digest_is_that_of_its_commit(path):
     environment = json.loads(path.read_text())
-    if subprocess.run(
-        ["git", "cat-file", "-e", environment["commit"]], cwd=provenance.ROOT, capture_output=True
-    ).returncode:
+    if subprocess.run(["git", "cat-file", "-e", environment["commit"]], cwd=ROOT, capture_output=True).returncode:
         pytest.skip("this checkout has not the whole history")
     (digest,) = environment["sources"]
-    assert promote.digest_at(environment["commit"], digest.startswith(provenance.DIGEST_VERSION)) == digest
+    scheme = 2 if digest.startswith(old_digests.MARK) else 1
+    assert old_digests.digest_at(environment["commit"], scheme) == digest
 
 
 def test_promote_files_a_study_with_the_commit_that_measured_it(study, tmp_path):
-    results = finished(study, tmp_path / "results", committed_digest())
+    results = finished(study, tmp_path / "results")
     commit = promote.promote(results, tmp_path / "recorded")
     assert len(commit) == 40
     environment = json.loads((tmp_path / "recorded" / "environment.json").read_text())
@@ -511,7 +496,7 @@ def test_promote_files_a_study_with_the_commit_that_measured_it(study, tmp_path)
 
 
 def test_promote_leaves_nothing_that_was_made_of_other_data(study, tmp_path):
-    results, recorded = finished(study, tmp_path / "results", committed_digest()), tmp_path / "recorded"
+    results, recorded = finished(study, tmp_path / "results"), tmp_path / "recorded"
     recorded.mkdir()
     (recorded / "paper.pdf").write_text("of the old data")
     promote.promote(results, recorded)
@@ -526,7 +511,7 @@ def test_promote_leaves_nothing_that_was_made_of_other_data(study, tmp_path):
     ],
 )
 def test_promote_refuses_a_study_that_is_not_whole(study, tmp_path, torn, message):
-    results = finished(study, tmp_path / "results", committed_digest())
+    results = finished(study, tmp_path / "results")
     if torn:
         config = torn(yaml.safe_load((results / "study.yaml").read_text()))
         (results / "study.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
@@ -539,15 +524,36 @@ def test_promote_refuses_a_study_that_is_not_whole(study, tmp_path, torn, messag
     assert not (tmp_path / "recorded").exists()
 
 
+TIMERS = "workflow/kernelbench/harness/timers.py"
+
+
+def by_other_code(repeats: set[int]):
+    """Return a change by which other code than that of any commit measured these repeats."""
+
+    def change(job, entry):
+        if job.repeat in repeats:
+            entry["code"]["files"][TIMERS] = "0123456789abcdef"
+
+    return change
+
+
+def by_an_older_scheme(job, entry):
+    if job.repeat == 1:
+        del entry["code"]
+        entry["environment"]["software"]["sources"] = "v2-0123456789abcdef"
+
+
 @pytest.mark.parametrize(
-    ("sources", "change", "message"),
+    ("change", "message"),
     [
-        ("0123", lambda job, entry: None, "no commit has the sources 0123"),
-        (None, fail("incorrect", {2}), "incorrect: softmax/float16/512/compile/2; repair: rm"),
+        (by_other_code({*range(5)}), rf"no commit has the code that measured this \({TIMERS}\); commit it before"),
+        (by_other_code({1}), f"measured by 2 states of {TIMERS}; snakemake check says what to do"),
+        (by_an_older_scheme, "has records of an older scheme, which do not say by file what measured them; delete"),
+        (fail("incorrect", {2}), "incorrect: softmax/float16/512/compile/2; repair: rm"),
     ],
 )
-def test_promote_refuses_what_no_commit_measured_and_what_went_wrong(study, tmp_path, sources, change, message):
-    results = finished(study, tmp_path / "results", sources or committed_digest(), change)
+def test_promote_refuses_what_no_commit_measured_and_what_went_wrong(study, tmp_path, change, message):
+    results = finished(study, tmp_path / "results", change)
     with pytest.raises(InputError, match=message):
         promote.promote(results, tmp_path / "recorded")
     assert not (tmp_path / "recorded").exists()
@@ -562,18 +568,16 @@ def test_records_restored_from_a_study_are_those_that_it_was_collected_from(stud
             fail("crashed", {1})(job, entry)
             entry["process"] |= {"end": "killed", "code": "SIGKILL"}
 
-    results = finished(study, tmp_path / study.machine, committed_digest(), change)
+    results = finished(study, tmp_path / study.machine, change)
     before = {job.path: record.read(results / job.path) for job in study.jobs}
     shutil.rmtree(results / "records")
     assert restore.restore(results, tmp_path) == (results, len(study.jobs))
     restored = {path: record.read(results / path) for path in before}
-    # Not among what was collected: by what a run tells whether it would measure the job again.
-    assert all(entry.pop("sources") for entry in restored.values())
     assert restored == before
 
 
 def test_restore_refuses_what_is_no_study_and_what_would_be_lost(study, tmp_path):
-    results = finished(study, tmp_path / study.machine, committed_digest())
+    results = finished(study, tmp_path / study.machine)
     with pytest.raises(InputError, match=r"records: is there already; move it away to restore those of"):
         restore.restore(results, tmp_path)
     (results / "jobs.parquet").unlink()

@@ -12,7 +12,7 @@ import pandas as pd
 import pypdf
 import pytest
 import yaml
-from checkout import ROOT, TINY, Checkout
+from checkout import ROOT, TINY, Checkout, wait_for
 
 from kernelbench.numbers import NBSP, ci
 from kernelbench.records import restore
@@ -160,11 +160,27 @@ def test_a_changed_study_measures_what_the_change_is_about(grown, change, part):
 def test_a_changed_source_measures_the_jobs_that_use_it(grown, source, part):
     path = grown.path / source
     before = path.read_bytes()
-    path.write_bytes(before + b"# changed\n")
+    path.write_bytes(before + b"CHANGED = 1\n")
     os.utime(path, (1e9, 1e9))  # Older than all records.
     assert planned(grown) == {path for path in grown.records() if part in path}
     path.write_bytes(before)
     assert grown.planned() == []
+
+
+def test_code_that_changes_during_a_run_ends_it_in_a_line_and_comments_do_not(tmp_path):
+    checkout = Checkout(tmp_path / "clone", TINY)
+    checkout.hold()
+    process, name = checkout.start("--until", "measure"), "workflow/kernelbench/harness/timers.py"
+    for line in ("# changed\n", "CHANGED = 1\n"):
+        before = len(checkout.records())
+        (checkout.path / "ticket").touch()
+        wait_for(lambda before=before: len(checkout.records()) > before, process)
+        with (checkout.path / name).open("a") as file:
+            file.write(line)
+    (checkout.path / "open").touch()
+    output = process.communicate()[0]
+    assert process.returncode == 1 and f"{name}: changed during the run; run snakemake again" in output
+    assert len(checkout.records()) == 2 and len(checkout.planned()) == len(Study(TINY).jobs), "none counts for the rest"
 
 
 def date(checkout: Checkout, moment: float) -> None:
@@ -217,7 +233,7 @@ def test_touching_what_is_not_measured_is_refused_in_a_line(grown, tmp_path):
     assert said.startswith(f"--touch: {name} is not there")
     kernel = grown.path / "kernels" / "softmax.py"
     with kernel.open("a") as file:
-        file.write("# changed\n")
+        file.write("CHANGED = 1\n")
     assert "is outdated" in grown.refuse("--touch")
 
 
@@ -303,7 +319,7 @@ def test_a_recorded_study_grows_from_restored_records(grown, tmp_path):
     date(grown, time.time())
     assert planned(grown) == set()
     with (grown.path / "kernels" / "softmax.py").open("a") as kernel:
-        kernel.write("# changed\n")
+        kernel.write("CHANGED = 1\n")
     os.utime(grown.path / "kernels" / "softmax.py", (1e9, 1e9))
     assert left(grown) == 2
     (grown.path / "kernels" / "softmax.py").write_bytes((ROOT / "kernels" / "softmax.py").read_bytes())

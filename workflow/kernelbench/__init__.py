@@ -13,5 +13,5 @@ A folder for each stage. A module imports only from its own stage and from those
     paper     from the tables to the article, its supplement and the report of a machine
     page      which mode to run a model in, as an HTML page and in the terminal
 
-`errors`, `notes`, `numbers` and `op_names` are for all of them.
+`code_digest`, `errors`, `imports`, `notes`, `numbers`, `op_names` and `paths` are for all of them.
 """

@@ -10,7 +10,7 @@ ARTEFACTS = ["graph.py", "before_fusion.txt", "after_fusion.txt", "code.py"]
 # Save the artefacts of one compiled cell. No figure comes of it: it is only made on request.
 rule save_artefacts:
     input:
-        lambda wildcards: study.sources(study.job_of(wildcards)),
+        lambda wildcards: code_digest.files_of_job(study.settings(study.job_of(wildcards))),
     output:
         report(
             expand("results/{{machine}}/artefacts/{{op}}/{{dtype}}/{{size}}/{{mode}}/{file}", file=ARTEFACTS),

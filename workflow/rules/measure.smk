@@ -32,9 +32,9 @@ rule measure:
     params:
         # With `output` among its arguments a parameter is nothing that Snakemake compares with the last run's.
         settings=lambda wildcards, output: study.settings_json(study.job_of(wildcards)),
-        sources=lambda wildcards, output: study.sources(study.job_of(wildcards)),
+        code=lambda wildcards, output: json.dumps(code_digest.of_job(study.settings(study.job_of(wildcards)))),
     shell:
-        "python workflow/scripts/measure.py --settings {params.settings:q} --sources {params.sources:q}"
+        "python workflow/scripts/measure.py --settings {params.settings:q} --code {params.code:q}"
         " --place {resources.place}"
         " --lane {resources.lane} --lanes {resources.lanes} --timeout {resources.timeout}"
         " --output {output:q} > {log:q} 2>&1"

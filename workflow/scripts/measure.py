@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from statistics import median
 
-from kernelbench import notes
+from kernelbench import code_digest, notes
 from kernelbench.errors import run
 from kernelbench.harness import record
-from kernelbench.harness.child import SETTINGS
-from kernelbench.running import freshness, gpu_lanes, job_process, retries
+from kernelbench.harness.child import PROTOCOL, SETTINGS
+from kernelbench.running import gpu_lanes, job_process, retries
 
 # What is neither starting nor compiling: the parts of a job that the measurement itself takes.
 MEASUREMENT = ("inputs", "memory", "checks", "warm_up", "timers", "trace", "profile")
@@ -25,10 +25,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--settings", type=_settings, help="all of the job as JSON (the workflow's way)")
     parser.add_argument(
-        "--sources",
-        nargs="+",
-        metavar="FILE",
-        help="with --settings: the files that the job depends on,",
+        "--code",
+        type=json.loads,
+        help="with --settings: digests, by file, of the code that is to measure it, as JSON,",
     )
     parser.add_argument("--place", type=int, help="its place in the planned order,")
     parser.add_argument("--lane", type=int, default=0, help="its lane, from 0 (default: 0),")
@@ -47,16 +46,16 @@ def main() -> None:
     job_process.end_with_run()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)  # What cannot be written is not measured.
     gpu = gpu_lanes.find_gpu(arguments.lane, arguments.settings["device"])
-    # Before the job, in which they may change.
-    known = {"sources": freshness.digest(arguments.sources)} if arguments.sources else {}
+    code = arguments.code or code_digest.of_job(arguments.settings)
     before = time.perf_counter()
     with gpu_lanes.hold(gpu) as lock:
         waited = time.perf_counter() - before
+        job_process.require_unchanged(arguments.settings, code)
         cores = gpu_lanes.share_cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
         entry, outcome = retries.measure(request, gpu, lock, arguments.timeout)
     name = os.environ.get(job_process.NAME) or job_process.identify(os.getpid())  # By hand a job is a run of its own.
-    entry |= known
+    entry["code"] = {"scheme": code_digest.SCHEME, "protocol": PROTOCOL, "files": code}
     entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}
     again = sum(out["seconds"] for out in outcome["again"])
     entry["seconds"] |= _account(entry["seconds"], arguments.settings["run"]["runner"], waited, again)
@@ -117,7 +116,7 @@ def _from_study(arguments: argparse.Namespace) -> argparse.Namespace:
     job = plan.job(arguments.op, dtype, arguments.size, arguments.mode, arguments.repeat)
     # A warm parent would serve this one job only.
     settings = {**plan.settings(job), "start": "fresh"}
-    found = {"settings": settings, "sources": plan.sources(job), "timeout": plan.timeout(job)}
+    found = {"settings": settings, "timeout": plan.timeout(job)}
     return argparse.Namespace(**vars(arguments) | found)
 
 

@@ -15,7 +15,7 @@ def main() -> None:
     name = arguments.results.resolve().name
     recorded = RECORDED / name
     commit = promote(arguments.results, recorded)
-    print(f"results/recorded/{name}: recorded, measured by the sources of {commit[:12]}")
+    print(f"results/recorded/{name}: recorded, measured by the code of {commit[:12]}")
 
 
 if __name__ == "__main__":

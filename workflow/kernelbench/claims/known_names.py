@@ -7,7 +7,7 @@ import yaml
 from kernelbench.analysis.studies import OPS
 from kernelbench.claims.rule_file import values
 from kernelbench.errors import InputError
-from kernelbench.harness.provenance import ROOT
+from kernelbench.paths import ROOT
 from kernelbench.study.config import RECORDED
 from kernelbench.study.metrics import ALL, DERIVED, MEASURED
 from kernelbench.study.validation import require_known

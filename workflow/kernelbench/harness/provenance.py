@@ -1,9 +1,8 @@
-"""Where a measurement was made: hardware, software, sources, and the state of the GPU before and after it."""
+"""Where a measurement was made: hardware, software, and the state of the GPU before and after it."""
 
 import hashlib
 import os
 import platform
-import re
 import sys
 from functools import cache
 from importlib import metadata
@@ -22,15 +21,9 @@ from kernelbench.notes import (
     SoftwareThermalSlowdown,
     Throttled,
 )
+from kernelbench.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "envs" / "requirements.txt"
-# What decides what is measured: the sources, and of the files that pin packages the lines of those that measure.
-SOURCES = ("workflow/kernelbench/harness", "kernels")
-PINS = ("envs/requirements.txt", "envs/constraints-cuda.txt")
-PINNED = re.compile(r"(?:torch|triton|numpy|cuda-[\w-]+|nvidia-(?!ml-py)[\w-]+)==.*")
-# How a digest of these begins. The first version had no mark, and covered the whole of requirements.txt.
-DIGEST_VERSION = "v2-"
 # NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
 THROTTLING = {
     0x8: HardwareSlowdown,
@@ -70,7 +63,10 @@ def answers(library, uuid: str) -> bool:
 
 
 def _ask(library, question: str, *arguments):
-    """Return NVML's answer, None where this GPU, driver or version of NVML does not answer."""
+    """Return what NVML's function nvml<question> returns, None where this GPU, driver or version has no answer.
+
+    library: what `nvml` returns.
+    """
     try:
         answer = getattr(library, f"nvml{question}")(*arguments)
     except Exception:
@@ -177,7 +173,7 @@ def host() -> dict:
 
 
 def software() -> dict:
-    """Return the versions of Python and of what measures, and digests of lock and sources."""
+    """Return the versions of Python and of what measures, and a digest of the lock."""
     found = {}
     for name in ("torch", "triton", "numpy"):
         try:
@@ -190,8 +186,8 @@ def software() -> dict:
         torch = sys.modules["torch"]
         found["torch"], found["cuda"] = torch.__version__, torch.version.cuda
         found["cudnn"] = _cudnn(torch) if torch.version.cuda else None
-    found["lock"] = hashlib.sha256(_as_stored(LOCK)).hexdigest()[:16]
-    found["sources"] = sources_digest(source_blobs())
+    # A checkout may have other line ends than git stores.
+    found["lock"] = hashlib.sha256(LOCK.read_bytes().replace(b"\r\n", b"\n")).hexdigest()[:16]
     return found
 
 
@@ -204,34 +200,3 @@ def _cudnn(torch) -> str:
         return metadata.version(f"nvidia-cudnn-cu{torch.version.cuda.partition('.')[0]}")
     except metadata.PackageNotFoundError:
         return str(torch.backends.cudnn.version())
-
-
-@cache
-def source_blobs() -> dict[str, str]:
-    """Return git's blob hash of each measuring source, by path: what a commit's tree lists, without needing git.
-
-    That of its lines as git stores them: a checkout may have other line ends. Of PINS, the hash of their pins.
-    """
-    files = [path for source in SOURCES for path in (ROOT / source).rglob("*.py")]
-    blobs = {path.relative_to(ROOT).as_posix(): blob_hash(_as_stored(path)) for path in files}
-    return blobs | {name: blob_hash(select_pins(_as_stored(ROOT / name))) for name in PINS}
-
-
-def _as_stored(path: Path) -> bytes:
-    return path.read_bytes().replace(b"\r\n", b"\n")
-
-
-def blob_hash(content: bytes) -> str:
-    """Return the hash by which git knows a file of this content."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def select_pins(content: bytes) -> bytes:
-    """Return the lines of a file of requirements that pin a package that measures: a newer linter changes nothing."""
-    return "\n".join(line for line in content.decode().splitlines() if PINNED.match(line)).encode()
-
-
-def sources_digest(blobs: dict[str, str], version: str = DIGEST_VERSION) -> str:
-    """Return one digest of {path: blob hash}."""
-    text = "\n".join(f"{path} {blobs[path]}" for path in sorted(blobs))
-    return version + hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -6,8 +6,10 @@ Importing a workload does not import torch: the plan of a study needs shapes and
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from importlib import import_module
 from math import prod
 from pathlib import Path
+from types import ModuleType
 
 from kernelbench.errors import InputError, nearest
 from kernelbench.notes import NoKernel, Note, NotInJax, NotInLibrary
@@ -186,6 +188,14 @@ def share(whole: int, each: int, what: str) -> int:
 def rows_of(workload: Workload, row: int) -> int:
     """Return the rows of a workload that has so many `rows`, or else so many as make up its `bytes`; row: its bytes."""
     return share(bytes_of(workload.bytes), row, "bytes") if workload.bytes else workload.rows
+
+
+def written_in(library: str) -> ModuleType:
+    """Return the module of kernels that are written here in the language of another library.
+
+    By name, as a job loads all that its settings choose: such a kernel is no part of the jobs that do not choose it.
+    """
+    return import_module(f"kernelbench.harness.libraries.{library}")
 
 
 def build(workload: type, parameters: dict) -> Workload:

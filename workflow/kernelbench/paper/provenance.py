@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 from itertools import takewhile
+from pathlib import Path
 
-from kernelbench import numbers
-from kernelbench.harness.provenance import ROOT
+from kernelbench import code_digest, numbers
 from kernelbench.numbers import BLANK
 from kernelbench.paper.markdown import ROOM, escape, sheet, table
+from kernelbench.paths import ROOT
 
 
 def what_ran(document: dict) -> Iterator[str]:
@@ -38,8 +39,18 @@ def machine(document: dict) -> list[tuple[str, str]]:
         ("time of all jobs", f"{environment['job_seconds'] / 60:,.0f} minutes"),
         ("measured", f"{_minute(environment['first_started'])} to {_minute(environment['last_started'])} UTC"),
         ("equivalent within", ", ".join(margins)),
-        ("sources", f"commit {environment.get('commit', BLANK)[:12]}, digest {environment['software']['sources']}"),
+        ("sources", f"commit {environment.get('commit', BLANK)[:12]}, {_describe_code(environment)}"),
     ]
+
+
+def _describe_code(environment: dict) -> str:
+    """Return what tells the code that measured a study from other code."""
+    if "code" not in environment:
+        return f"digest {environment['software']['sources']}"
+    code = environment["code"]
+    protocols, schemes = (numbers.text(code[name]) for name in ("protocol", "scheme"))
+    files = {file: " ".join(digests) for file, digests in code["files"].items()}
+    return f"protocol {protocols}, digest {code_digest.combine(files)} by scheme {schemes}"
 
 
 def list_versions(document: dict) -> dict[str, str]:
@@ -56,7 +67,21 @@ def find_differences(document: dict, recorded: dict) -> list[dict[str, str]]:
     """
     here, there = map(_list_parts, (document, recorded))
     differs = [name for name, value in here.items() if there.get(name) != value]
-    return [{"differs": name, "here": here[name], "recorded": there.get(name) or BLANK} for name in differs]
+    parts = [{"differs": name, "here": here[name], "recorded": there.get(name) or BLANK} for name in differs]
+    return parts + _compare_code(document["environment"], recorded["environment"])
+
+
+def _compare_code(here: dict, recorded: dict) -> list[dict[str, str]]:
+    """Return the code as one part that differs, or nothing if the files that measured both studies do the same.
+
+    Code of an older scheme is known as a whole only.
+    """
+    own, theirs = (environment.get("code", {"files": {}})["files"] for environment in (here, recorded))
+    descriptions = {"here": _describe_code(here), "recorded": _describe_code(recorded)}
+    if not own or not theirs:
+        return [{"differs": "code", **descriptions}] if len({*descriptions.values()}) > 1 else []
+    changed = [Path(file).name for file in sorted(own.keys() & theirs.keys()) if own[file] != theirs[file]]
+    return [{"differs": f"code ({', '.join(changed)})", **descriptions}] if changed else []
 
 
 def _list_parts(document: dict) -> dict[str, str]:

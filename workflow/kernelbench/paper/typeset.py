@@ -7,7 +7,7 @@ import pypandoc
 import typst
 
 from kernelbench.errors import InputError
-from kernelbench.harness.provenance import ROOT
+from kernelbench.paths import ROOT
 
 
 def typeset(text: Path, defaults: Path, template: Path, output: Path) -> None:

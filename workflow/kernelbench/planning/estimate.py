@@ -20,6 +20,8 @@ from kernelbench.study.study import Study
 
 # How many records of this machine we read: enough for a mean of each op and mode, and done in a second.
 READ = 1000
+# How many of the changes since jobs were measured the plan names.
+SHOWN = 3
 # The bytes on disk of a job's record and log, in whole blocks, where there are none to look at.
 TYPICAL = 16 * 1024
 
@@ -161,7 +163,8 @@ def _describe_pace(study: Study, paths: list[Path], recorded: list[Source]) -> s
 def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[Table | str]:
     """Return what to print about a study with results below `root`, if `gpus` measure at once."""
     there = {job: path for job in study.jobs if (path := root / job.path).exists()}
-    done = {job for job, path in there.items() if freshness.is_current(study, job, path)}
+    changes = {job: freshness.find_changes(study, job, path) for job, path in there.items()}
+    done = {job for job in there if not changes[job]}
     measured, outdated = (_thin([there[job] for job in there if (job in done) == current]) for current in (True, False))
     recorded = average_recorded(recordings, study)
     sources = [average_records(measured), average_records(outdated, "this machine, before a change"), *recorded]
@@ -171,8 +174,7 @@ def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[T
         f"{len(study.jobs):,} jobs, {len(done):,} done, {len(left):,} left"
     ]
     if outdated:
-        count = len(there) - len(done)
-        lines.append(f"{count:,} of those left are measured again: settings or sources have changed.")
+        lines.append(_format_changes([changed for changed in changes.values() if changed]))
     lines.append(_format_modes(study, Counter(job.mode for job in done), left))
     used = [source.name for source in recorded if (left.source == source.name).any()]
     if set(used) - {study.machine}:
@@ -181,6 +183,14 @@ def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[T
         lines.append(described)
     time = "time: nothing is left to measure" if left.empty else _format_time(left, gpus)
     return [*lines, time, _format_disk(measured or outdated, root, len(left))]
+
+
+def _format_changes(changes: list[list[str]]) -> str:
+    """Return how many jobs are measured again, and which settings and files have changed since, those of most first."""
+    counts = Counter(name.removeprefix("workflow/kernelbench/") for changed in changes for name in changed)
+    names = [name for name, _ in counts.most_common()]
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return f"{len(changes):,} of those left are measured again; changed since: {shown}."
 
 
 def _thin(paths: list[Path]) -> list[Path]:

@@ -45,6 +45,7 @@ AS_JSON = {
     "compile.inductor",
     "compile.seconds",
     "environment.variables",
+    "code.files",
     "settings.run",
     "settings.workload",
     # Notes, each with fields of its own.
@@ -54,7 +55,7 @@ AS_JSON = {
 }
 # What stays with the record: the variables that name the user and their directories, which nothing that is measured
 # depends on, and what tells whether a run would measure it again.
-RECORD_ONLY = {"environment.carried", "sources"}
+RECORD_ONLY = {"environment.carried", "sources", "restored_with"}
 
 
 def collect(study: Study, results: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
@@ -143,7 +144,8 @@ def _flat(nested: dict, prefix: str = "") -> dict:
         if isinstance(value, dict) and value and dotted not in AS_JSON:
             row |= _flat(value, f"{dotted}.")
         else:
-            row[dotted] = json.dumps(value) if isinstance(value, dict | list) else value
+            # Most texts stand in many records.
+            row[dotted] = sys.intern(json.dumps(value)) if isinstance(value, dict | list) else value
     return row
 
 
@@ -200,7 +202,7 @@ def _environment(first: dict, ran: pd.DataFrame, jobs: pd.DataFrame) -> dict:
             **{name: kinds(f"environment.host.{name}", measured) for name in ("cores", "kernel")},
         },
         "software": first["software"],
-        "sources": kinds("environment.software.sources", ran),
+        **_find_code(ran),
         "variables": _select_variables(json.dumps(first["variables"])),
         "threads": int(jobs["settings.threads"].iloc[0]),
         "first_started": jobs["started"].min(),
@@ -208,3 +210,20 @@ def _environment(first: dict, ran: pd.DataFrame, jobs: pd.DataFrame) -> dict:
         "job_seconds": round(float(jobs["seconds.wall"].sum()), 1),
         "jobs": len(jobs),
     }
+
+
+def _find_code(ran: pd.DataFrame) -> dict:
+    """Return {code: {scheme, protocol: those of the jobs, files: by path their digests}}, each a list of what differs.
+
+    Of jobs that an older scheme recorded, {sources: their digests}.
+    """
+    found = {}
+    if "environment.software.sources" in ran:
+        found["sources"] = sorted(ran["environment.software.sources"].dropna().unique())
+    if "code.files" in ran:
+        states = [json.loads(text) for text in ran["code.files"].dropna().unique()]
+        digests = pd.DataFrame([pair for state in states for pair in state.items()], columns=["file", "digest"])
+        files = {file: sorted(own.unique()) for file, own in digests.groupby("file").digest}
+        kinds = {name: sorted(map(int, ran[f"code.{name}"].dropna().unique())) for name in ("scheme", "protocol")}
+        found["code"] = {**kinds, "files": files}
+    return found

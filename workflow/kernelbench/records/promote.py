@@ -7,8 +7,9 @@ from pathlib import Path
 
 import yaml
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError
-from kernelbench.harness.provenance import DIGEST_VERSION, PINS, ROOT, SOURCES, blob_hash, select_pins, sources_digest
+from kernelbench.paths import ROOT
 from kernelbench.records.quality_gate import Gate
 
 # What every recorded study keeps; samples, jobs, study and environment rebuild all the rest.
@@ -23,10 +24,10 @@ FILES = (
 
 
 def promote(results: Path, recorded: Path) -> str:
-    """Make `recorded` the study in `results` and return the commit whose sources measured it.
+    """Make `recorded` the study in `results` and return the commit whose code measured it.
 
     Raises InputError where a file is missing or of another run, jobs are missing or went wrong, records come from
-    different sources, or no commit has these sources.
+    different states of the code, or no commit has this state.
     """
     if not results.is_dir():
         raise InputError(f"{results}: no such directory; allowed: results/<machine>")
@@ -36,9 +37,7 @@ def promote(results: Path, recorded: Path) -> str:
     if missing:
         raise InputError(f"{results}: {', '.join(missing)} missing; run snakemake to the end first")
     environment = json.loads((results / "environment.json").read_text(encoding="utf-8"))
-    if len(environment["sources"]) != 1:
-        raise InputError(f"{results}: measured by different sources: {', '.join(environment['sources'])}")
-    commit = commit_of(environment["sources"][0])
+    commit = find_commit(_read_code(results, environment))
     study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
     _require_whole(results, study, environment)
     for defect in Gate(results).find_wrong():
@@ -67,23 +66,34 @@ def _require_whole(results: Path, study: dict, environment: dict) -> None:
         raise InputError(f"{results}: {defect}")
 
 
-def commit_of(digest: str) -> str:
-    """Return the newest commit whose measuring sources have this digest; raise InputError where none has."""
-    for commit in _git("log", "--format=%H", "--", *SOURCES, *PINS).split():
-        if digest_at(commit, digest.startswith(DIGEST_VERSION)) == digest:
+def _read_code(results: Path, environment: dict) -> dict[str, str]:
+    """Return by path the digest of each file that measured the study; raise InputError where there are several."""
+    if "sources" in environment:
+        raise InputError(
+            f"{results}: has records of an older scheme, which do not say by file what measured them; delete "
+            f"{results}/records and measure all of it with the code of today"
+        )
+    for file, digests in environment["code"]["files"].items():
+        if len(digests) > 1:
+            raise InputError(f"{results}: measured by {len(digests)} states of {file}; snakemake check says what to do")
+    return {file: digest for file, (digest,) in environment["code"]["files"].items()}
+
+
+def find_commit(code: dict[str, str]) -> str:
+    """Return the newest commit that has these files with these digests; raise InputError where none has."""
+    folders = sorted({path.relative_to(ROOT).as_posix() for path in (code_digest.HARNESS, code_digest.KERNELS)})
+    known: dict[str, str] = {}  # by git's name of a file's content, which many commits share
+    differs = list(code)
+    for commit in _git("log", "--format=%H", "--", *folders).split():
+        listed = (line.split("\t") for line in _git("ls-tree", "-r", commit, "--", *folders).splitlines())
+        blobs = {path: meta.split()[2] for meta, path in listed if path in code}
+        for blob in set(blobs.values()) - known.keys():
+            known[blob] = code_digest.of_source(_git("cat-file", "blob", blob))
+        now = code_digest.find_changed(code, {path: known[blob] for path, blob in blobs.items()})
+        if not now:
             return commit
-    raise InputError(f"no commit has the sources {digest} that measured this; commit them before measuring")
-
-
-def digest_at(commit: str, current: bool = True) -> str:
-    """Return the digest of a commit's measuring sources, by the rule of today or by that of the first version."""
-    listed = (line.split("\t") for line in _git("ls-tree", "-r", commit, "--", *SOURCES, *PINS).splitlines())
-    blobs = {path: meta.split()[2] for meta, path in listed}
-    sources = {path: blob for path, blob in blobs.items() if path.endswith(".py")}
-    if not current:
-        return sources_digest(sources | {PINS[0]: blobs[PINS[0]]}, version="")
-    pins = {name: blob_hash(select_pins(_git("show", f"{commit}:{name}").encode())) for name in PINS if name in blobs}
-    return sources_digest(sources | pins)
+        differs = min(differs, now, key=len)
+    raise InputError(f"no commit has the code that measured this ({', '.join(differs)}); commit it before measuring")
 
 
 def _git(*arguments: str) -> str:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from kernelbench.harness.provenance import source_blobs, sources_digest
+from kernelbench import code_digest
 from kernelbench.notes import Note, NotMonitored, OtherProcesses, PowerCap, Throttled
+from kernelbench.paths import ROOT
 from kernelbench.records.collect import SAME
 from kernelbench.records.job_table import compare_clocks, count_at_once, find_runs, find_slowed
 from kernelbench.records.job_table import read as read_jobs
@@ -170,21 +171,34 @@ class Gate:
         yield from self._of(found.reindex(self.jobs.index), "pairs did not run as planned")
 
     def find_mixed(self) -> Iterator[Defect]:
-        """Hardware, software or sources of more than one kind."""
+        """Hardware, software or code of more than one kind."""
         ran = self.jobs[self.jobs.status != "unsupported"]
         for column, name in SAME.items():
             kinds = ran[column].dropna().unique() if column in ran else ()
             if len(kinds) > 1:
                 rare = ran[ran[column] == ran[column].value_counts().index[-1]]
                 yield Defect(f"two kinds of {name} ({', '.join(map(str, kinds))})", *self._named(rare))
-        if len(self.environment["sources"]) > 1:
-            old = ran[ran["environment.software.sources"] != sources_digest(source_blobs())]
-            yield Defect(f"measured by {len(self.environment['sources'])} states of the sources", *self._named(old))
+        yield from self._find_mixed_code(ran)
+
+    def _find_mixed_code(self, ran: pd.DataFrame) -> Iterator[Defect]:
+        """Files of which two states measured jobs; to be repeated are the jobs of another state than today's."""
+        code, older = self.environment.get("code", {"files": {}})["files"], self.environment.get("sources", [])
+        if len(older) + bool(code) > 1:  # A record of an older scheme does not say by file what measured it.
+            digests = ran["environment.software.sources"]
+            old = ran[digests.notna() if code else digests == digests.value_counts().index[-1]]
+            yield Defect(f"measured by {len(older) + bool(code)} states of the code", *self._named(old))
+        mixed = [file for file, digests in code.items() if len(digests) > 1]
+        states = ran["code.files"].dropna().map(json.loads) if mixed else ()
+        for file in mixed:
+            measured = pd.Series({index: state.get(file) for index, state in states.items()}).dropna()
+            today = code_digest.of_file(ROOT / file) if (ROOT / file).is_file() else None
+            old = ran.loc[measured[measured != today].index]
+            yield Defect(f"measured by {len(code[file])} states of {file}", *self._named(old))
 
     def find_uncommitted(self) -> Iterator[Defect]:
-        """A recorded study that no commit's sources measured."""
+        """A recorded study that the code of no commit measured."""
         if self.is_recorded and not self.environment.get("commit"):
-            yield Defect("no commit has the sources that measured it", [], "commit them, measure again, promote again")
+            yield Defect("no commit has the code that measured it", [], "commit them, measure again, promote again")
 
     def _suspected(self, *kinds: type[Note]) -> pd.Series:
         """Return for each job whether a note of one of these kinds speaks against its times."""

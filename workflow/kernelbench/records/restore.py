@@ -1,7 +1,8 @@
 """Restore: from a recorded study back to the records that it was collected from, so that it can be grown.
 
 The inverse of `records.collect`, which makes the same study of what is restored. A restored record is current as long
-as the sources stay as they are when it is restored; the study says what measured it.
+as the code does what it did when it measured. One of an older scheme does not say by file what measured it
+(kernelbench.code_digest): it is current as long as the code does what it does when it is restored.
 """
 
 import json
@@ -11,11 +12,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from kernelbench import old_records
+from kernelbench import code_digest, old_records
 from kernelbench.errors import InputError
 from kernelbench.harness import record
 from kernelbench.records.collect import KEY
-from kernelbench.running import freshness
 from kernelbench.study.cells import Cell, Job
 from kernelbench.study.study import Study
 
@@ -42,7 +42,8 @@ def restore(recorded: Path, results: Path) -> tuple[Path, int]:
         raise InputError(f"{directory}/records: is there already; move it away to restore those of {recorded}")
     entries = list(_entries(recorded))
     for entry in entries:
-        entry["sources"] = freshness.digest(study.sources(_job(entry)))
+        if "code" not in entry:
+            entry["restored_with"] = code_digest.of_job(study.settings(_job(entry)))
         wrong = record.problem(entry)
         if wrong:
             raise InputError(f"{recorded}: {_path(entry)}: {wrong}")

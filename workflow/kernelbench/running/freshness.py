@@ -1,8 +1,8 @@
 """Freshness: whether a record is still what a run would measure today. Contents decide, never dates.
 
 Snakemake compares dates, which change in a copy, an archive or a `git checkout` and back, and its own notes, which a
-restored study does not have. So a record says itself what it depends on: the settings of its job, and a digest of the
-sources that measured it. The rule that measures has no input files, and Snakemake is told which records to make again.
+restored study does not have. So a record says itself what it depends on: the settings of its job, and a digest of each
+file that measured it. The rule that measures has no input files, and Snakemake is told which records to make again.
 """
 
 import json
@@ -11,8 +11,8 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError
-from kernelbench.harness.provenance import source_blobs, sources_digest
 
 # By how many seconds a date may be ahead of the clock: file systems round, and clocks of a network differ a little.
 AHEAD = 2
@@ -20,27 +20,26 @@ AHEAD = 2
 PER_JOB = ("records", "logs")
 
 
-def digest(sources: list[str]) -> str:
-    """Return one digest of the contents of measuring sources, named from the top of the checkout."""
-    blobs = source_blobs()
-    for name in sources:
-        if name not in blobs:
-            raise InputError(f"{name}: is no source that measures; allowed: files of kernelbench/harness and kernels")
-    return sources_digest({name: blobs[name] for name in sources})
-
-
 def is_current(study, job, path: Path) -> bool:
-    """Say whether the record of `job` at `path` has the settings and the sources of today."""
+    """Say whether the record of `job` at `path` has the settings and the code of today."""
+    return not find_changes(study, job, path)
+
+
+def find_changes(study, job, path: Path) -> list[str]:
+    """Return what differs today from what the record of `job` at `path` was measured with: settings and files, by name.
+
+    A record that names no files of its own is of an older scheme: then all files differ. Raises InputError for one that
+    cannot be read.
+    """
     try:  # Without its schema, which takes longer than all the rest.
         entry = json.loads(path.read_text(encoding="utf-8"))
-        settings, whole = dict(entry["settings"]), entry["environment"]["software"]["sources"]
+        measured = dict(entry["settings"])
+        code = dict(entry["code"]["files"] if "code" in entry else entry.get("restored_with", {}))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a readable record ({error}); delete it to measure it again") from None
-    if any(settings.get(name) != value for name, value in study.settings(job).items()):
-        return False
-    if "sources" not in entry:  # It names no files that it depends on: then all that measures counts.
-        return whole == sources_digest(source_blobs())
-    return entry["sources"] == digest(study.sources(job))
+    settings = study.settings(job)
+    changed = [name for name, value in settings.items() if measured.get(name) != value]
+    return changed + code_digest.find_changed(code, code_digest.of_job(settings))
 
 
 def find_inputs(workflow, lanes, job) -> list[str]:

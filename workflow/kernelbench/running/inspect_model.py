@@ -13,14 +13,15 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError, nearest, run
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.measure import classify, find_place
 from kernelbench.harness.program import prepare
-from kernelbench.harness.provenance import ROOT, blob_hash
 from kernelbench.harness.runners.compile import find_blocks
 from kernelbench.harness.workloads import model_file
 from kernelbench.harness.workloads.model_file import ModelFile
+from kernelbench.paths import WORKFLOW
 from kernelbench.running.fork_server import list_threads
 
 # Any seed will do: what is compared was made with the same one.
@@ -34,7 +35,7 @@ def inspect(file: str, function: str, device: str) -> dict:
 
     cases: by name the shape of each input; has_blocks: whether blocks repeat in the model; modes: what the file says of
     them, None if nothing; start: how its jobs can start, "fresh" if what it imports starts threads or opens the GPU;
-    files: by path the hash of each file of the user's that was imported.
+    files: by path the digest of each file of the user's that was imported (`code_digest.of_user_file`).
     device: where the model is called once a case, "cuda" or "cpu"; empty: nowhere, as this machine does not measure.
     """
     import torch
@@ -164,17 +165,17 @@ def _call(found: ModelFile, case: str, device: str) -> None:
 
 
 def _list_files(module) -> dict[str, str]:
-    """Return by path the hash of the module's file, and of what was imported from its folder or its package."""
+    """Return by path the digest of the module's file, and of what was imported from its folder or its package."""
     file = Path(module.__file__).resolve()
     depth = max(module.__name__.count(".") - 1, 0)
     top = file.parents[depth]
     loaded = [Path(each.__file__).resolve() for each in [*sys.modules.values()] if getattr(each, "__file__", None)]
     own = {path for path in loaded if top in path.parents and path.is_file() and not _is_installed(path)}
-    return {str(path): blob_hash(path.read_bytes()) for path in sorted({*own, file})}
+    return {str(path): code_digest.of_user_file(path) for path in sorted({*own, file})}
 
 
 def _is_installed(path: Path) -> bool:
-    folders = (*INSTALLED, str(ROOT / "workflow"))
+    folders = (*INSTALLED, str(WORKFLOW))
     return any(Path(folder) in path.parents for folder in folders) or "site-packages" in path.parts
 
 

@@ -18,14 +18,16 @@ from contextlib import contextmanager, suppress
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError
-from kernelbench.harness import child, environment, provenance
+from kernelbench.harness import child, environment
 from kernelbench.notes import Exited, Killed, Note, TimeLimit
 from kernelbench.running import gpu_lanes, supervise
 
 MESSAGE_BYTES = 2**16
-# Variables that a run of the workflow sets: its process, which no parent may outlive, and its name in records.
-RUN, NAME = "KERNELBENCH_RUN", "KERNELBENCH_RUN_NAME"
+# Variables that a run of the workflow sets: its process, which no parent may outlive, its name in records, and the
+# fingerprint of the code as it was when the run began.
+RUN, NAME, CODE = "KERNELBENCH_RUN", "KERNELBENCH_RUN_NAME", "KERNELBENCH_CODE"
 # The variables that the settings of a job decide; only the names count here.
 DECIDED = child.variables({"seed": 0, "repeat": 0, "threads": 0}, "")
 
@@ -43,7 +45,8 @@ def prepare_run(remote: bool) -> dict[str, str]:
     name = f"slurm:{allocation}" if allocation else own
     # As in an activated environment, for those who call Snakemake by its path: this Python is `python`.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return {RUN: own, NAME: name, "PATH": path, "PYTHONUTF8": "1", **environment.user(), **keep_bytecode()}
+    run = {RUN: own, NAME: name, CODE: code_digest.fingerprint()}
+    return {**run, "PATH": path, "PYTHONUTF8": "1", **environment.user(), **keep_bytecode()}
 
 
 def keep_bytecode() -> dict[str, str]:
@@ -52,6 +55,20 @@ def keep_bytecode() -> dict[str, str]:
     if not os.environ.get("PYTHONDONTWRITEBYTECODE") or not found or Path(cache_from_source(found.origin)).exists():
         return {}
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(_make_private() / "bytecode")}
+
+
+def require_unchanged(settings: dict, planned: dict[str, str]) -> None:
+    """Refuse a job whose code has changed since the run began: half of a study would be measured by other code.
+
+    planned: the digests of the code when the run began, by file.
+    """
+    if os.environ.get(CODE) == code_digest.fingerprint():
+        return
+    changed = code_digest.find_changed(planned, code_digest.of_job(settings))
+    if changed:
+        raise InputError(
+            f"{', '.join(changed)}: changed during the run; run snakemake again to measure with the new code"
+        )
 
 
 def open_run(name: str) -> int:
@@ -78,9 +95,8 @@ def end_with_run() -> None:
 
 
 def make_key(variables, cores: list[int]) -> str:
-    """Return what a parent must share with the jobs that it forks: environment variables, cores, measuring sources."""
-    sources = provenance.sources_digest(provenance.source_blobs())
-    return json.dumps([[variables.get(name) for name in DECIDED], cores, sources])
+    """Return what a parent must share with the jobs that it forks: environment variables, cores, code that measures."""
+    return json.dumps([[variables.get(name) for name in DECIDED], cores, code_digest.fingerprint()])
 
 
 def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, dict]:

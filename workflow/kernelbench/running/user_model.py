@@ -10,9 +10,9 @@ from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError
 from kernelbench.harness import child, environment
-from kernelbench.harness.provenance import blob_hash
 from kernelbench.running import gpu_lanes
 
 # Where answers are kept; Snakemake's own folder of notes.
@@ -58,4 +58,4 @@ def _ask(file: str, function: str, device: str, here: bool) -> dict:
 
 
 def _hash(path: str) -> str | None:
-    return blob_hash(Path(path).read_bytes()) if Path(path).is_file() else None
+    return code_digest.of_user_file(Path(path)) if Path(path).is_file() else None

@@ -14,8 +14,8 @@ from kernelbench.errors import InputError
 from kernelbench.harness import modes as harness_modes
 from kernelbench.harness import plugins, runners
 from kernelbench.harness.dtypes import DTYPES
-from kernelbench.harness.provenance import ROOT
 from kernelbench.harness.workload import Workload
+from kernelbench.paths import ROOT
 from kernelbench.study import cells
 from kernelbench.study.cells import CONTROL, TWIN, Cell, cells_of, libraries, modes_of, workload_of
 from kernelbench.study.metrics import MEASURED

@@ -1,14 +1,13 @@
 """Sizes that are drawn: an op with `draw: N` is measured at N of its sizes, chosen by what is in `kernels/`.
 
-Whoever tunes a kernel cannot know which sizes the tuned kernel will be judged by: every change to it draws anew.
+Whoever tunes a kernel cannot know which sizes the tuned kernel will be judged by: every change of what it does draws
+anew.
 """
 
 import hashlib
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError
-from kernelbench.harness import provenance
-
-KERNELS = "kernels/"
 
 
 def draw_sizes(ops: dict) -> dict:
@@ -18,7 +17,7 @@ def draw_sizes(ops: dict) -> dict:
     """
     if not any("draw" in entry for entry in ops.values()):
         return ops
-    seed = _seed()
+    seed = code_digest.combine(code_digest.of_kernels())
     return {op: _draw(op, entry, seed) if "draw" in entry else entry for op, entry in ops.items()}
 
 
@@ -29,8 +28,3 @@ def _draw(op: str, entry: dict, seed: str) -> dict:
     drawn = sorted(sizes, key=lambda size: hashlib.sha256(f"{seed} {op} {size}".encode()).digest())[:number]
     rest = {key: value for key, value in entry.items() if key != "draw"}
     return {**rest, "sizes": [size for size in sizes if size in drawn]}
-
-
-def _seed() -> str:
-    blobs = provenance.source_blobs()
-    return provenance.sources_digest({path: blob for path, blob in blobs.items() if path.startswith(KERNELS)})

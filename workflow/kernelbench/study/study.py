@@ -8,20 +8,16 @@ import json
 from functools import cached_property
 from pathlib import Path
 
-from kernelbench.harness import libraries, plugins
-from kernelbench.harness.provenance import ROOT
 from kernelbench.study import config as checks
 from kernelbench.study import machine, yaml_files
 from kernelbench.study.cells import ENTRY_KEYS, Cell, Job, cells_of, modes_of, workload_name
 from kernelbench.study.config import PLAN_KEYS, PROCESS_KEYS
 from kernelbench.study.draw import draw_sizes
-from kernelbench.study.imports import files_of
 from kernelbench.study.validation import require_known, validate
 from kernelbench.study.yaml_files import overlay
 
 # The name of the study in which snakemake verify measures a part of another one.
 VERIFY = "verify"
-HARNESS = "workflow/kernelbench/harness"
 # Keys that say what is shown or compared besides, and do not change what is measured.
 NOT_MEASURED = ("presets", "recorded", "draft", "verify", "metric")
 
@@ -105,14 +101,6 @@ class Study:
     def _by_name(self) -> dict[tuple, Job]:
         return {(*vars(job.cell).values(), job.mode, job.repeat): job for job in self.jobs}
 
-    @cached_property
-    def _harness(self) -> list[str]:
-        return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / HARNESS).glob("*.py"))]
-
-    @cached_property
-    def _libraries(self) -> list[str]:
-        return plugins.names(libraries)
-
     def place(self, job: Job) -> int:
         """Return the job's place in the planned order, from 0."""
         return self._places[job]
@@ -159,20 +147,6 @@ class Study:
     def timeout(self, job: Job) -> int:
         """Return the job's time limit in s. A changed limit measures nothing anew."""
         return self.modes[job.mode].get("timeout", self.config["timeout"])
-
-    def sources(self, job: Job) -> list[str]:
-        """Return the files that the measurement of `job` depends on: harness, workload, runner, kernel if any."""
-        classes = (of.__module__.split(".") for of in type(self.workloads[job.cell.op]).__mro__)
-        bases = [f"workloads/{module[-1]}" for module in classes if "workloads" in module]
-        runner = self.modes[job.mode]["runner"]
-        kernel = ROOT / "kernels" / f"{workload_name(job.cell.op, self.config['ops'][job.cell.op])}.py"
-        kernels = files_of(kernel, ROOT, packages=False) if runner == "kernel" else ()
-        library = [f"libraries/{name}" for name in self._libraries if name == self.modes[job.mode].get("library")]
-        return [
-            *self._harness,
-            *(f"{HARNESS}/{file}.py" for file in (*bases, f"runners/{runner}", *library)),
-            *(path.relative_to(ROOT).as_posix() for path in kernels),
-        ]
 
     def job_of(self, wildcards, repeat: int = 0) -> Job:
         """Return the job of the wildcards that Snakemake matched in a path, of the first repeat if that has none."""

@@ -5,9 +5,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from kernelbench.harness.provenance import ROOT
-
-WORKFLOW = ROOT / "workflow"
+from kernelbench.paths import ROOT, WORKFLOW
 
 
 @cache
