@@ -41,8 +41,8 @@ class Tile(NamedTuple):
     overlap: bool  # does a group take the softmax of a block while P V of the one before runs?
 
 
-# (head_dim as a power of two, causal) -> (most keys, Tile), of which the first that takes as many is used; None stands
-# for the kernel of attention.py. 96 stands for every head that is cut in two (see _rest_of). NOTES.md says what was tried.
+# (head_dim as a power of two, causal) -> (most keys, Tile): the first that takes as many keys is used. None stands for
+# the kernel of attention.py, 96 for every head that is cut in two (see _rest_of). NOTES.md says what was tried.
 _ANY = float("inf")
 TILES = {
     (64, False): (

@@ -57,12 +57,12 @@ def visible_gpu(library) -> object:
 def answers(library, uuid: str) -> bool:
     """Say whether NVML knows the GPU of this UUID, and reaches it."""
     try:
-        return _ask(library, "DeviceGetUUID", library.nvmlDeviceGetHandleByUUID(uuid)) is not None
+        return ask(library, "DeviceGetUUID", library.nvmlDeviceGetHandleByUUID(uuid)) is not None
     except library.NVMLError:
         return False
 
 
-def _ask(library, question: str, *arguments):
+def ask(library, question: str, *arguments):
     """Return what NVML's function nvml<question> returns, None where this GPU, driver or version has no answer.
 
     library: what `nvml` returns.
@@ -83,11 +83,11 @@ def gpu_state() -> dict | None:
     if library is None:
         return None
     gpu = visible_gpu(library)
-    processes = _ask(library, "DeviceGetComputeRunningProcesses", gpu)
+    processes = ask(library, "DeviceGetComputeRunningProcesses", gpu)
     return {
         **gpu_load(),
-        "memory_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_MEM),
-        "throttle_reasons": _ask(library, "DeviceGetCurrentClocksThrottleReasons", gpu),
+        "memory_clock": ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_MEM),
+        "throttle_reasons": ask(library, "DeviceGetCurrentClocksThrottleReasons", gpu),
         "violations": _violations(library, gpu),
         "processes": None if processes is None else len(processes),
     }
@@ -99,18 +99,18 @@ def gpu_load() -> dict:
     if library is None:
         return {}
     gpu = visible_gpu(library)
-    power = _ask(library, "DeviceGetPowerUsage", gpu)
+    power = ask(library, "DeviceGetPowerUsage", gpu)
     return {
-        "sm_clock": _ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_SM),
+        "sm_clock": ask(library, "DeviceGetClockInfo", gpu, library.NVML_CLOCK_SM),
         "power": None if power is None else power / 1000,
-        "temperature": _ask(library, "DeviceGetTemperature", gpu, library.NVML_TEMPERATURE_GPU),
+        "temperature": ask(library, "DeviceGetTemperature", gpu, library.NVML_TEMPERATURE_GPU),
     }
 
 
 def _violations(library, gpu) -> dict[str, int | None]:
     """Return ns, since the driver was loaded, that the GPU's clocks were held back for power and for heat."""
     policies = {name: getattr(library, f"NVML_PERF_POLICY_{name}") for name in VIOLATIONS}
-    answers = {name: _ask(library, "DeviceGetViolationStatus", gpu, policy) for name, policy in policies.items()}
+    answers = {name: ask(library, "DeviceGetViolationStatus", gpu, policy) for name, policy in policies.items()}
     return {name: answer and answer.violationTime for name, answer in answers.items()}
 
 
@@ -142,14 +142,14 @@ def gpu() -> dict | None:
     if library is None or not cuda.named():
         return None
     handle = visible_gpu(library)
-    memory = _ask(library, "DeviceGetMemoryInfo", handle)
+    memory = ask(library, "DeviceGetMemoryInfo", handle)
     return {
-        "name": _ask(library, "DeviceGetName", handle),
-        "uuid": _ask(library, "DeviceGetUUID", handle),
+        "name": ask(library, "DeviceGetName", handle),
+        "uuid": ask(library, "DeviceGetUUID", handle),
         "memory": memory and memory.total,
-        "driver": _ask(library, "SystemGetDriverVersion"),
-        "max_sm_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM),
-        "max_memory_clock": _ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_MEM),
+        "driver": ask(library, "SystemGetDriverVersion"),
+        "max_sm_clock": ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM),
+        "max_memory_clock": ask(library, "DeviceGetMaxClockInfo", handle, library.NVML_CLOCK_MEM),
     }
 
 
