@@ -1,6 +1,7 @@
 """Digests of the code that measures: what changes them, for which jobs, and that no Python disagrees."""
 
 import ast
+import importlib.util
 import io
 import json
 import os
@@ -15,7 +16,9 @@ import pytest
 from checkout import TINY, Checkout
 
 from kernelbench import code_digest
+from kernelbench.errors import InputError
 from kernelbench.paths import ROOT
+from kernelbench.running import job_process, retries
 from kernelbench.study.config import RECORDED
 from kernelbench.study.study import Study, load
 
@@ -40,7 +43,7 @@ class C(object, metaclass=type):
     x: int
     async def g(self): await self
 '''
-DIGEST = "bf6690be0e620589"
+DIGEST = "d3294be86341d114"
 
 
 def test_the_digest_of_a_source_is_known():
@@ -110,6 +113,50 @@ def test_what_does_something_else_has_another_digest(other):
 def test_the_words_of_a_text_count_wherever_they_are_no_docstring():
     assert len({code_digest.of_source(f"x = {text}") for text in ("'a'", "'b'", "b'a'", "f'a'", "f'{a}'")}) == 5
     assert code_digest.of_source("f'a{b}' 'c'") == code_digest.of_source("f'''a{b}c'''")
+
+
+def test_an_else_that_does_nothing_is_none():
+    assert code_digest.of_source("if a: b\nelse: pass") == code_digest.of_source("if a: b")
+
+
+def test_a_file_that_is_no_python_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_digest, "ROOT", tmp_path)
+    (tmp_path / "broken.py").write_text("a = 1\ndef (")
+    with pytest.raises(InputError, match=r"^broken\.py: line 2: is not Python \(.*\); correct it$"):
+        code_digest.of_file(tmp_path / "broken.py")
+    assert code_digest.of_user_file(tmp_path / "broken.py"), "whoever imports it says what is wrong"
+
+
+def test_what_an_editor_leaves_beside_an_open_file_is_no_code(tmp_path, monkeypatch):
+    for name in ("ROOT", "HARNESS", "KERNELS"):
+        monkeypatch.setattr(code_digest, name, tmp_path)
+    before = code_digest.fingerprint()
+    (tmp_path / ".#timers.py").symlink_to("nowhere")
+    assert code_digest.fingerprint() == before
+    (tmp_path / "timers.py").write_text("a = 1")
+    assert code_digest.fingerprint() != before
+
+
+def test_a_job_whose_code_changes_while_it_is_measured_leaves_no_record(monkeypatch, tmp_path):
+    spec = importlib.util.spec_from_file_location("measure", ROOT / "workflow/scripts/measure.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    study = Study(TINY)
+    settings, of_job = study.settings(study.jobs[0]), code_digest.of_job
+
+    def measured(*arguments):
+        monkeypatch.setattr(
+            code_digest, "of_job", lambda settings: of_job(settings) | {"kernels/softmax.py": "changed"}
+        )
+        return {}, {}
+
+    monkeypatch.setattr(retries, "measure", measured)
+    monkeypatch.delenv(job_process.RUN, raising=False)
+    output = tmp_path / "0.json"
+    monkeypatch.setattr(sys, "argv", ["measure.py", "--settings", json.dumps(settings), "--output", str(output)])
+    with pytest.raises(InputError, match=r"^kernels/softmax\.py: changed during the run; run snakemake again"):
+        script.main()
+    assert not output.exists()
 
 
 LOADED = """

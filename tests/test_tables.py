@@ -559,6 +559,20 @@ def test_promote_refuses_what_no_commit_measured_and_what_went_wrong(study, tmp_
     assert not (tmp_path / "recorded").exists()
 
 
+@pytest.mark.parametrize("code", [None, {}, {"files": {}}, {"files": {TIMERS: []}}])
+def test_promote_refuses_what_does_not_say_which_code_measured_it(study, tmp_path, code):
+    results = finished(study, tmp_path / "results")
+    environment = json.loads((results / "environment.json").read_text())
+    (results / "environment.json").write_text(json.dumps({**environment, "code": code}))
+    with pytest.raises(InputError, match=r"names no code that measured it|measured by 0 states of"):
+        promote.promote(results, tmp_path / "recorded")
+
+
+def test_a_commit_that_no_python_can_parse_measured_nothing(monkeypatch):
+    monkeypatch.setattr(promote, "_ask_git", lambda *arguments: b"def (")
+    assert promote._read_digest("blob") == ""
+
+
 def test_records_restored_from_a_study_are_those_that_it_was_collected_from(study, tmp_path):
     """Among them jobs that are unsupported, that were killed and that ended with a number."""
 

@@ -123,6 +123,11 @@ def test_a_model_is_asked_again_once_one_of_its_files_has_changed(file, tmp_path
     assert user_model.inspect(path, "cpu", True)["digest"] != first["digest"] and len(asked) == 2
     with pytest.raises(InputError, match=r"^\S*mine.py: has no function other\(\)"):
         user_model.inspect(f"{path}:other", "cpu", True)
+    (tmp_path / "layer.py").write_text("# the same\nfrom torch.nn import Linear\nLayer = Linear\n")
+    assert len(asked) == 3 and user_model.inspect(path, "cpu", True) and len(asked) == 3, "it does what it did"
+    (tmp_path / "layer.py").write_text("def (")
+    with pytest.raises(InputError, match=r"^\S*mine.py: SyntaxError"):
+        user_model.inspect(path, "cpu", True)
 
 
 def test_the_study_has_the_modes_that_the_model_and_the_device_have(file):

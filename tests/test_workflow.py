@@ -183,6 +183,12 @@ def test_code_that_changes_during_a_run_ends_it_in_a_line_and_comments_do_not(tm
     assert len(checkout.records()) == 2 and len(checkout.planned()) == len(Study(TINY).jobs), "none counts for the rest"
 
 
+def test_code_that_is_no_python_is_refused_in_a_line(grown):
+    with (grown.path / "kernels" / "softmax.py").open("a") as file:
+        file.write("def (\n")
+    assert grown.refuse().startswith("kernels/softmax.py: line ")
+
+
 def date(checkout: Checkout, moment: float) -> None:
     """Date all sources of a checkout to a moment (s), as a copy, an archive or a git checkout does."""
     for folder in ("workflow", "kernels", "envs"):

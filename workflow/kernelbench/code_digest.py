@@ -7,9 +7,11 @@ reformatted and files are added. A change of what a file does makes obsolete the
 
 import ast
 import hashlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from kernelbench.errors import InputError
 from kernelbench.imports import files_of
 from kernelbench.paths import ROOT, WORKFLOW
 
@@ -20,6 +22,8 @@ HARNESS = WORKFLOW / "kernelbench" / "harness"
 KERNELS = ROOT / "kernels"
 # Where a job's process begins.
 ENTRY = HARNESS / "child.py"
+# What Python raises for a source that it cannot parse, or that is nested too deeply.
+UNREADABLE = (SyntaxError, ValueError, RecursionError)
 # Fields of the parsed source that say nothing of what it does: whether a name is read or set follows from where it
 # stands, and a "u" before a text means nothing.
 IGNORED = {"ctx", "kind", "type_comment", "type_ignores"}
@@ -28,7 +32,7 @@ IGNORED = {"ctx", "kind", "type_comment", "type_ignores"}
 def of_job(settings: dict) -> dict[str, str]:
     """Return by path, from the top of the checkout, the digest of each file that measures a job of these settings.
 
-    settings: what `Study.settings` returns. Raises SyntaxError for a file that is not Python.
+    settings: what `Study.settings` returns. Raises InputError, with its name, for a file that is not Python.
     """
     return _of_files(*_loaded_by_name(settings))
 
@@ -39,8 +43,8 @@ def files_of_job(settings: dict) -> list[str]:
 
 
 def of_kernels() -> dict[str, str]:
-    """Return by path the digest of each hand-written kernel."""
-    return {_name(path): of_file(path) for path in sorted(KERNELS.glob("*.py"))}
+    """Return by path the digest of each file of hand-written kernels."""
+    return {_name(path): of_file(path) for path in _list_files(KERNELS)}
 
 
 def find_changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -55,27 +59,34 @@ def combine(digests: dict[str, str]) -> str:
 
 def fingerprint() -> str:
     """Return a hash of the bytes of all files that measure: it says in milliseconds that none of them has changed."""
-    files = sorted([*HARNESS.rglob("*.py"), *KERNELS.glob("*.py")])
+    files = [*_list_files(HARNESS), *_list_files(KERNELS)]
     return _hash("\n".join(f"{_name(path)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files))
 
 
 @cache
 def of_file(path: Path) -> str:
-    """Return `of_source` of a file, as it is when this process first asks."""
-    return of_source(path.read_bytes())
+    """Return `of_source` of a file, as it is when this process first asks; raise InputError if it is not Python."""
+    try:
+        return of_source(path.read_bytes())
+    except UNREADABLE as error:
+        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        raise InputError(f"{_name(path)}: {line}is not Python ({getattr(error, 'msg', error)}); correct it") from None
 
 
 def of_user_file(path: Path) -> str:
-    """Return a digest of a file that may change while this process runs: `of_source`, or of its bytes if no Python."""
+    """Return a digest of a file that may change while this process runs: `of_source`, or of its bytes if not Python."""
     content = path.read_bytes()
-    return of_source(content) if path.suffix == ".py" else hashlib.sha256(content).hexdigest()[:16]
+    with suppress(*UNREADABLE):
+        if path.suffix == ".py":
+            return of_source(content)
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def of_source(source: bytes | str) -> str:
     """Return a digest, 16 hexadecimal digits, of what a Python source does.
 
     It is the same on every Python that can parse the source, and for sources that differ only in comments, docstrings,
-    blank lines, line ends, quotes and layout. Raises SyntaxError.
+    blank lines, line ends, quotes and layout. Raises one of UNREADABLE.
     """
     tokens: list[str] = []
     _describe(ast.parse(source), tokens)
@@ -99,6 +110,11 @@ def _of_files(workload: str, runner: str, kernel: str, library: str) -> dict[str
     return {_name(file): of_file(file) for file in sorted(files)}
 
 
+def _list_files(folder: Path) -> list[Path]:
+    """Return the Python files below a folder, without what editors leave there while a file is open."""
+    return sorted(path for path in folder.rglob("*.py") if not path.name.startswith("."))
+
+
 def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -115,15 +131,16 @@ def _describe(node, tokens: list[str]) -> None:
         tokens.append(type(node).__name__)
         for name in sorted({*node._fields} - IGNORED):
             value = getattr(node, name, None)
-            if value is not None and value != []:
+            if isinstance(value, list):
+                value = [each for each in value if not _does_nothing(each)] or None
+            if value is not None:
                 tokens.append(f".{name}")
                 _describe(value, tokens)
         tokens.append("end")
     elif isinstance(node, list):
         tokens.append("[")
         for each in node:
-            if not _does_nothing(each):
-                _describe(each, tokens)
+            _describe(each, tokens)
         tokens.append("]")
     else:
         # ascii and not repr, which prints some characters by one version of Unicode and escapes them by another.

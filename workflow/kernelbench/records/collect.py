@@ -217,13 +217,14 @@ def _find_code(ran: pd.DataFrame) -> dict:
 
     Of jobs that an older scheme recorded, {sources: their digests}.
     """
-    found = {}
-    if "environment.software.sources" in ran:
-        found["sources"] = sorted(ran["environment.software.sources"].dropna().unique())
-    if "code.files" in ran:
-        states = [json.loads(text) for text in ran["code.files"].dropna().unique()]
-        digests = pd.DataFrame([pair for state in states for pair in state.items()], columns=["file", "digest"])
-        files = {file: sorted(own.unique()) for file, own in digests.groupby("file").digest}
-        kinds = {name: sorted(map(int, ran[f"code.{name}"].dropna().unique())) for name in ("scheme", "protocol")}
-        found["code"] = {**kinds, "files": files}
-    return found
+    code = {}
+    kinds = ran.reindex(columns=["environment.software.sources", "code.files", "code.scheme", "code.protocol"])
+    if len(older := sorted(kinds["environment.software.sources"].dropna().unique())):
+        code["sources"] = older
+    if states := [json.loads(text) for text in kinds["code.files"].dropna().unique()]:
+        files = {
+            file: sorted({state[file] for state in states if file in state}) for file in sorted(set().union(*states))
+        }
+        counted = {name: sorted(map(int, kinds[f"code.{name}"].dropna().unique())) for name in ("scheme", "protocol")}
+        code["code"] = {**counted, "files": files}
+    return code

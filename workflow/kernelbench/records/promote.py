@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -68,15 +69,18 @@ def _require_whole(results: Path, study: dict, environment: dict) -> None:
 
 def _read_code(results: Path, environment: dict) -> dict[str, str]:
     """Return by path the digest of each file that measured the study; raise InputError where there are several."""
-    if "sources" in environment:
+    files = (environment.get("code") or {}).get("files")
+    if environment.get("sources"):
         raise InputError(
             f"{results}: has records of an older scheme, which do not say by file what measured them; delete "
             f"{results}/records and measure all of it with the code of today"
         )
-    for file, digests in environment["code"]["files"].items():
-        if len(digests) > 1:
+    if not files:
+        raise InputError(f"{results}: environment.json names no code that measured it; measure something before")
+    for file, digests in files.items():
+        if len(digests) != 1:
             raise InputError(f"{results}: measured by {len(digests)} states of {file}; snakemake check says what to do")
-    return {file: digest for file, (digest,) in environment["code"]["files"].items()}
+    return {file: digest for file, (digest,) in files.items()}
 
 
 def find_commit(code: dict[str, str]) -> str:
@@ -88,7 +92,7 @@ def find_commit(code: dict[str, str]) -> str:
         listed = (line.split("\t") for line in _git("ls-tree", "-r", commit, "--", *folders).splitlines())
         blobs = {path: meta.split()[2] for meta, path in listed if path in code}
         for blob in set(blobs.values()) - known.keys():
-            known[blob] = code_digest.of_source(_git("cat-file", "blob", blob))
+            known[blob] = _read_digest(blob)
         now = code_digest.find_changed(code, {path: known[blob] for path, blob in blobs.items()})
         if not now:
             return commit
@@ -96,8 +100,19 @@ def find_commit(code: dict[str, str]) -> str:
     raise InputError(f"no commit has the code that measured this ({', '.join(differs)}); commit it before measuring")
 
 
+def _read_digest(blob: str) -> str:
+    """Return the digest of a file by git's name of its content, "" if this Python cannot parse it."""
+    with suppress(*code_digest.UNREADABLE):
+        return code_digest.of_source(_ask_git("cat-file", "blob", blob))
+    return ""
+
+
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    return _ask_git(*arguments).decode()
+
+
+def _ask_git(*arguments: str) -> bytes:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
     if done.returncode:
-        raise InputError(f"git {arguments[0]}: {done.stderr.strip()}")
+        raise InputError(f"git {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout

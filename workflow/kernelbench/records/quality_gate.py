@@ -198,7 +198,7 @@ class Gate:
     def find_uncommitted(self) -> Iterator[Defect]:
         """A recorded study that the code of no commit measured."""
         if self.is_recorded and not self.environment.get("commit"):
-            yield Defect("no commit has the code that measured it", [], "commit them, measure again, promote again")
+            yield Defect("no commit has the code that measured it", [], "commit it, measure again, promote again")
 
     def _suspected(self, *kinds: type[Note]) -> pd.Series:
         """Return for each job whether a note of one of these kinds speaks against its times."""

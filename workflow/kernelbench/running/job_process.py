@@ -58,14 +58,16 @@ def keep_bytecode() -> dict[str, str]:
 
 
 def require_unchanged(settings: dict, planned: dict[str, str]) -> None:
-    """Refuse a job whose code has changed since the run began: half of a study would be measured by other code.
+    """Refuse a job whose code has changed since the run began, and let the run start no other one.
 
-    planned: the digests of the code when the run began, by file.
+    Else half of a study would be measured by other code. planned: the digests of the code when the run began, by file.
     """
     if os.environ.get(CODE) == code_digest.fingerprint():
         return
     changed = code_digest.find_changed(planned, code_digest.of_job(settings))
     if changed:
+        if RUN in os.environ:
+            signal.pidfd_send_signal(open_run(os.environ[RUN]), signal.SIGTERM)
         raise InputError(
             f"{', '.join(changed)}: changed during the run; run snakemake again to measure with the new code"
         )
