@@ -7,12 +7,13 @@ It imports next to nothing: a job must cost little more than the start of a Pyth
 import sys
 
 
-def write(template: str, settings: str, output: str, place: int) -> None:
+def write(template: str, settings: str, code: str, output: str, place: int) -> None:
     """Write the record of the job that the path `output` names, with values of its own."""
     machine, _, op, dtype, size, mode, repeat = output.removesuffix(".json").split("/")[-7:]
     own = (
         f'"machine": "{machine}", "op": "{op}", "dtype": "{dtype}", "size": "{size}", "mode": "{mode}", '
         f'"repeat": {repeat}, "settings": {settings}, "place": {place}, '
+        f'"code": {{"scheme": 3, "protocol": 1, "files": {code}}}, '
         f'"started": "2026-01-01T00:00:00.{place:06d}+00:00"'
     )
     # In the template, @ stands for the digits before the point, and "own": 0 for what is the job's own.
@@ -22,6 +23,7 @@ def write(template: str, settings: str, output: str, place: int) -> None:
 
 
 if __name__ == "__main__":
-    settings, output, place = (sys.argv[sys.argv.index(name) + 1] for name in ("--settings", "--output", "--place"))
+    names = ("--settings", "--code", "--output", "--place")
+    settings, code, output, place = (sys.argv[sys.argv.index(name) + 1] for name in names)
     with open("record.template", encoding="utf-8") as stream:
-        write(stream.read(), settings, output, int(place))
+        write(stream.read(), settings, code, output, int(place))
