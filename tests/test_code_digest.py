@@ -1,7 +1,6 @@
 """Digests of the code that measures: what changes them, for which jobs, and that no Python disagrees."""
 
 import ast
-import importlib.util
 import io
 import json
 import os
@@ -18,10 +17,10 @@ from checkout import TINY, Checkout
 from kernelbench import code_digest
 from kernelbench.errors import InputError
 from kernelbench.paths import ROOT
-from kernelbench.running import job_process, retries
 from kernelbench.study.config import RECORDED
 from kernelbench.study.study import Study, load
 
+HARNESS = "workflow/kernelbench/harness"
 # Syntax on which the trees of Python 3.11, 3.12 and 3.13 differ, or may.
 SAMPLE = '''
 """A module."""
@@ -137,26 +136,18 @@ def test_what_an_editor_leaves_beside_an_open_file_is_no_code(tmp_path, monkeypa
     assert code_digest.fingerprint() != before
 
 
-def test_a_job_whose_code_changes_while_it_is_measured_leaves_no_record(monkeypatch, tmp_path):
-    spec = importlib.util.spec_from_file_location("measure", ROOT / "workflow/scripts/measure.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    study = Study(TINY)
-    settings, of_job = study.settings(study.jobs[0]), code_digest.of_job
-
-    def measured(*arguments):
-        monkeypatch.setattr(
-            code_digest, "of_job", lambda settings: of_job(settings) | {"kernels/softmax.py": "changed"}
-        )
-        return {}, {}
-
-    monkeypatch.setattr(retries, "measure", measured)
-    monkeypatch.delenv(job_process.RUN, raising=False)
-    output = tmp_path / "0.json"
-    monkeypatch.setattr(sys, "argv", ["measure.py", "--settings", json.dumps(settings), "--output", str(output)])
-    with pytest.raises(InputError, match=r"^kernels/softmax\.py: changed during the run; run snakemake again"):
-        script.main()
-    assert not output.exists()
+@pytest.mark.slow
+def test_a_job_that_imports_edited_code_leaves_no_record(tmp_path):
+    """By a workload that edits its own file when the job loads it."""
+    checkout = Checkout(tmp_path, TINY)
+    path = tmp_path / HARNESS / "workloads/softmax.py"
+    edit = "\n    def load(self):\n        open(__file__, 'a').write('CHANGED = 1\\n')\n"
+    path.write_text(path.read_text().replace("    def shapes(", f"{edit}\n    def shapes("))
+    command = [sys.executable, "workflow/scripts/measure.py", "--op", "softmax", "--size", "128", "--mode", "eager"]
+    command += ["--output", "0.json"]
+    done = subprocess.run(command, cwd=tmp_path, env=checkout.variables, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith(f"{HARNESS}/workloads/softmax.py: changed during the run")
+    assert path.read_text().endswith("CHANGED = 1\n") and not (tmp_path / "0.json").exists()
 
 
 LOADED = """
@@ -196,7 +187,6 @@ def test_what_a_job_loads_is_what_counts_for_it_and_nothing_else(op, mode):
 
 # A recorded study of a CPU that any machine can plan, with operations, models and other runtimes.
 STUDY = "cpu-amd-epyc-models"
-HARNESS = "workflow/kernelbench/harness"
 OUTDATED = """
 import json, sys
 from pathlib import Path

@@ -7,6 +7,7 @@ from written import CLAIMS, a_report, few, require_no_sentences, require_tables_
 from kernelbench import numbers
 from kernelbench.analysis.studies import Studies
 from kernelbench.paper.markdown import BREAK
+from kernelbench.paper.provenance import find_differences
 
 
 def of_claim(text: str, identity: str) -> list[str]:
@@ -70,6 +71,26 @@ def test_it_says_what_differs_from_the_recorded_machine():
     text = a_report(other, few())
     before, _, _ = text.partition(f": {title} `h100-architectures`")
     assert tables(before)[-1][1:] == [["PyTorch", "2.13.0", "2.11.0+cu130"], ["transformers", "5.17.0", "5.24.0"]]
+
+
+def by_code(document: dict, **digests: str) -> dict:
+    """Return a study that files with these digests measured, and one that all studies share."""
+    files = {f"workflow/kernelbench/harness/{name}.py": [digest] for name, digest in digests.items()}
+    code = {"scheme": [3], "protocol": [1], "files": {"kernels/launch.py": ["a"], **files}}
+    software = {key: value for key, value in document["environment"]["software"].items() if key != "sources"}
+    environment = {**document["environment"], "software": software, "code": code}
+    return {**document, "environment": {key: value for key, value in environment.items() if key != "sources"}}
+
+
+def test_it_says_which_code_differs_from_what_was_recorded():
+    older = rebuilt("h200-timers")
+    recorded = by_code(older, timers="a", eager="a")
+    assert [part["differs"] for part in find_differences(recorded, older)] == ["code"], "nobody can tell by file"
+    assert find_differences(by_code(older, timers="a", jit="b"), recorded) == [], "each has a file of its own"
+    (part,) = find_differences(by_code(older, timers="b", eager="a"), recorded)
+    assert part["differs"] == "code (harness/timers.py)" and part["here"] != part["recorded"]
+    text = a_report(by_code(older, timers="b"), Studies([recorded]))
+    assert "code (harness/timers.py)" in text
 
 
 @pytest.mark.parametrize("name", ["cpu-amd-epyc-elementwise", "h200-timers"])

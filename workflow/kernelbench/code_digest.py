@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from kernelbench import imports
 from kernelbench.errors import InputError
-from kernelbench.imports import files_of
 from kernelbench.paths import ROOT, WORKFLOW
 
 # The scheme of these digests, for records. Schemes 1 and 2 hashed the bytes of all files at once: a record of theirs
@@ -52,6 +52,11 @@ def find_changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
     return sorted(file for file in before.keys() | after.keys() if before.get(file) != after.get(file))
 
 
+def shorten(path: str) -> str:
+    """Return a path of a file that measures as people may read it: harness/timers.py, kernels/softmax.py."""
+    return path.removeprefix(f"{_name(HARNESS.parent)}/")
+
+
 def combine(digests: dict[str, str]) -> str:
     """Return one digest of {path: digest}."""
     return _hash("\n".join(f"{path} {digests[path]}" for path in sorted(digests)))
@@ -63,9 +68,15 @@ def fingerprint() -> str:
     return _hash("\n".join(f"{_name(path)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files))
 
 
+def forget() -> None:
+    """Let the next question read all files anew, which else are read once in a process."""
+    for known in (of_file, _of_files, imports.files_of, imports.find_imported):
+        known.cache_clear()
+
+
 @cache
 def of_file(path: Path) -> str:
-    """Return `of_source` of a file, as it is when this process first asks; raise InputError if it is not Python."""
+    """Return `of_source` of a file as it was when this process first asked; raise InputError if it is not Python."""
     try:
         return of_source(path.read_bytes())
     except UNREADABLE as error:
@@ -104,9 +115,9 @@ def _loaded_by_name(settings: dict) -> tuple[str, str, str, str]:
 def _of_files(workload: str, runner: str, kernel: str, library: str) -> dict[str, str]:
     parts = {"workloads": workload, "runners": runner, "libraries": library}
     entries = [ENTRY, *(HARNESS / folder / f"{name}.py" for folder, name in parts.items() if name)]
-    files = {file for entry in entries for file in files_of(entry, WORKFLOW) if HARNESS in file.parents}
+    files = {file for entry in entries for file in imports.files_of(entry, WORKFLOW) if HARNESS in file.parents}
     if kernel:  # The package itself imports all kernels, of which a job calls one.
-        files |= {*files_of(KERNELS / f"{kernel}.py", ROOT, packages=False)}
+        files |= {*imports.files_of(KERNELS / f"{kernel}.py", ROOT, packages=False)}
     return {_name(file): of_file(file) for file in sorted(files)}
 
 

@@ -19,12 +19,12 @@ def files_of(path: Path, root: Path, packages: bool = True) -> tuple[Path, ...]:
         each = left.pop()
         if each not in found and each.is_file() and (packages or each.name != "__init__.py"):
             found.add(each)
-            left += _imported(each, root)
+            left += find_imported(each, root)
     return tuple(sorted(found))
 
 
 @cache
-def _imported(path: Path, root: Path) -> list[Path]:
+def find_imported(path: Path, root: Path) -> list[Path]:
     """Return the modules and packages below `root` that a file imports anywhere."""
     names, package = [], path.relative_to(root).parts[:-1] if root in path.parents else ()
     with suppress(SyntaxError):  # What runs the file reports it.

@@ -91,6 +91,12 @@ def text(given) -> str:
     return given if isinstance(given, str) else value(given) if isinstance(given, float) else number(given)
 
 
+def name_some(names: list[str], most: int = 3) -> str:
+    """Return the first of several names, and how many others there are: a, b, c and 4 more."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def with_unit(times: list[float], unit: str) -> str:
     """Return a time, or the least and the greatest of several, with the unit: 18.2–403 µs; from 1,000 µs on in ms."""
     if unit == "µs" and max(times) >= 1000:

@@ -54,7 +54,7 @@ def main() -> None:
         cores = gpu_lanes.share_cores(arguments.lane, arguments.lanes)
         request = {"settings": arguments.settings, "place": arguments.place, "cores": cores}
         entry, outcome = retries.measure(request, gpu, lock, arguments.timeout)
-        job_process.require_unchanged(arguments.settings, code)  # A job imports some of it when it is under way.
+        job_process.require_unchanged(arguments.settings, code)  # The job has imported some of it meanwhile.
     name = os.environ.get(job_process.NAME) or job_process.identify(os.getpid())  # By hand a job is a run of its own.
     entry["code"] = {"scheme": code_digest.SCHEME, "protocol": PROTOCOL, "files": code}
     entry["process"] = {"start": arguments.settings["start"], "run": name, **outcome}

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from pathlib import Path
 
 from kernelbench import code_digest, numbers
 from kernelbench.numbers import BLANK
@@ -80,8 +79,8 @@ def _compare_code(here: dict, recorded: dict) -> list[dict[str, str]]:
     descriptions = {"here": _describe_code(here), "recorded": _describe_code(recorded)}
     if not own or not theirs:
         return [{"differs": "code", **descriptions}] if len({*descriptions.values()}) > 1 else []
-    changed = [Path(file).name for file in sorted(own.keys() & theirs.keys()) if own[file] != theirs[file]]
-    return [{"differs": f"code ({', '.join(changed)})", **descriptions}] if changed else []
+    changed = [code_digest.shorten(file) for file in sorted(own.keys() & theirs.keys()) if own[file] != theirs[file]]
+    return [{"differs": f"code ({numbers.name_some(changed)})", **descriptions}] if changed else []
 
 
 def _list_parts(document: dict) -> dict[str, str]:

@@ -10,9 +10,10 @@ import pandas as pd
 import yaml
 from rich.table import Table
 
+from kernelbench import code_digest
 from kernelbench.errors import InputError
 from kernelbench.notes import NeedsDevice
-from kernelbench.numbers import clock, duration
+from kernelbench.numbers import clock, duration, name_some
 from kernelbench.records.job_table import read as read_jobs
 from kernelbench.running import freshness, pace
 from kernelbench.study.cells import Job
@@ -20,8 +21,6 @@ from kernelbench.study.study import Study
 
 # How many records of this machine we read: enough for a mean of each op and mode, and done in a second.
 READ = 1000
-# How many of the changes since jobs were measured the plan names.
-SHOWN = 3
 # The bytes on disk of a job's record and log, in whole blocks, where there are none to look at.
 TYPICAL = 16 * 1024
 
@@ -187,10 +186,9 @@ def format_plan(study: Study, root: Path, recordings: Path, gpus: int) -> list[T
 
 def _format_changes(changes: list[list[str]]) -> str:
     """Return how many jobs are measured again, and which settings and files have changed since, those of most first."""
-    counts = Counter(name.removeprefix("workflow/kernelbench/") for changed in changes for name in changed)
+    counts = Counter(code_digest.shorten(name) for changed in changes for name in changed)
     names = [name for name, _ in counts.most_common()]
-    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-    return f"{len(changes):,} of those left are measured again; changed since: {shown}."
+    return f"{len(changes):,} of those left are measured again; changed since: {name_some(names)}."
 
 
 def _thin(paths: list[Path]) -> list[Path]:

@@ -215,16 +215,18 @@ def _environment(first: dict, ran: pd.DataFrame, jobs: pd.DataFrame) -> dict:
 def _find_code(ran: pd.DataFrame) -> dict:
     """Return {code: {scheme, protocol: those of the jobs, files: by path their digests}}, each a list of what differs.
 
-    Of jobs that an older scheme recorded, {sources: their digests}.
+    Of jobs that an older scheme recorded, {sources: their digests}; without any such job the key is missing.
     """
-    code = {}
-    kinds = ran.reindex(columns=["environment.software.sources", "code.files", "code.scheme", "code.protocol"])
-    if len(older := sorted(kinds["environment.software.sources"].dropna().unique())):
-        code["sources"] = older
-    if states := [json.loads(text) for text in kinds["code.files"].dropna().unique()]:
-        files = {
-            file: sorted({state[file] for state in states if file in state}) for file in sorted(set().union(*states))
-        }
-        counted = {name: sorted(map(int, kinds[f"code.{name}"].dropna().unique())) for name in ("scheme", "protocol")}
-        code["code"] = {**counted, "files": files}
+    of_older, *named, states = (
+        ran[column].dropna().unique() if column in ran else []
+        for column in ("environment.software.sources", "code.scheme", "code.protocol", "code.files")
+    )
+    code = {"sources": sorted(of_older)} if len(of_older) else {}
+    if len(states):
+        digests: dict[str, set[str]] = {}
+        for file, digest in (pair for state in states for pair in json.loads(state).items()):
+            digests.setdefault(file, set()).add(digest)
+        scheme, protocol = (sorted(map(int, numbers)) for numbers in named)
+        files = {file: sorted(digests[file]) for file in sorted(digests)}
+        code["code"] = {"scheme": scheme, "protocol": protocol, "files": files}
     return code

@@ -10,6 +10,7 @@ import yaml
 
 from kernelbench import code_digest
 from kernelbench.errors import InputError
+from kernelbench.numbers import name_some
 from kernelbench.paths import ROOT
 from kernelbench.records.quality_gate import Gate
 
@@ -97,7 +98,7 @@ def find_commit(code: dict[str, str]) -> str:
         if not now:
             return commit
         differs = min(differs, now, key=len)
-    raise InputError(f"no commit has the code that measured this ({', '.join(differs)}); commit it before measuring")
+    raise InputError(f"no commit has the code that measured this ({name_some(differs)}); commit it before measuring")
 
 
 def _read_digest(blob: str) -> str:

@@ -15,6 +15,7 @@ import yaml
 
 from kernelbench import code_digest
 from kernelbench.notes import Note, NotMonitored, OtherProcesses, PowerCap, Throttled
+from kernelbench.numbers import name_some
 from kernelbench.paths import ROOT
 from kernelbench.records.collect import SAME
 from kernelbench.records.job_table import compare_clocks, count_at_once, find_runs, find_slowed
@@ -40,8 +41,7 @@ class Defect:
     @property
     def where(self) -> str:
         """What is wrong, and the first of the jobs that have it."""
-        shown = ", ".join(self.jobs[:3]) + (f" and {len(self.jobs) - 3} more" if len(self.jobs) > 3 else "")
-        return f"{self.what}: {shown}" if shown else self.what
+        return f"{self.what}: {name_some(self.jobs)}" if self.jobs else self.what
 
     def __str__(self) -> str:
         return f"{self.where}; repair: {self.repair}"

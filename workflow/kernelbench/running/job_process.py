@@ -22,6 +22,7 @@ from kernelbench import code_digest
 from kernelbench.errors import InputError
 from kernelbench.harness import child, environment
 from kernelbench.notes import Exited, Killed, Note, TimeLimit
+from kernelbench.numbers import name_some
 from kernelbench.running import gpu_lanes, supervise
 
 MESSAGE_BYTES = 2**16
@@ -64,12 +65,13 @@ def require_unchanged(settings: dict, planned: dict[str, str]) -> None:
     """
     if os.environ.get(CODE) == code_digest.fingerprint():
         return
+    code_digest.forget()
     changed = code_digest.find_changed(planned, code_digest.of_job(settings))
     if changed:
         if RUN in os.environ:
             signal.pidfd_send_signal(open_run(os.environ[RUN]), signal.SIGTERM)
         raise InputError(
-            f"{', '.join(changed)}: changed during the run; run snakemake again to measure with the new code"
+            f"{name_some(changed)}: changed during the run; run snakemake again to measure with the new code"
         )
 
 
