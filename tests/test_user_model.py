@@ -353,6 +353,7 @@ def test_a_step_of_a_model_is_right_on_a_gpu_in_each_mode(file, mode):
     # A job has a process of its own, in which nothing is allocated before.
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.empty_cache()
     entry = measured(study, mode)
     assert entry["status"] == "ok", entry["reason"]
     assert bool(entry["memory"]["graph_pools"]) == (mode != "eager")
