@@ -156,7 +156,7 @@ from kernelbench.harness import child, record
 from kernelbench.harness.measure import measure
 entry = measure(json.loads(sys.argv[1]))
 assert entry["status"] == "ok", entry["reason"]
-print(*(module.__file__ for module in [*sys.modules.values()] if getattr(module, "__file__", None)))
+print(json.dumps([module.__file__ for module in sys.modules.values() if getattr(module, "__file__", None)]))
 """
 
 
@@ -181,7 +181,11 @@ def test_what_a_job_loads_is_what_counts_for_it_and_nothing_else(op, mode):
     command = [sys.executable, "-c", LOADED, json.dumps(settings)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     folders = (code_digest.HARNESS, code_digest.KERNELS)
-    loaded = {path for path in map(Path, ran.stdout.split()) if any(folder in path.parents for folder in folders)}
+    loaded = {
+        path
+        for path in map(Path, json.loads(ran.stdout.splitlines()[-1]))
+        if any(folder in path.parents for folder in folders)
+    }
     assert {path.relative_to(ROOT).as_posix() for path in loaded} == {*code_digest.files_of_job(settings)}
 
 
@@ -257,6 +261,7 @@ def test_code_that_measures_may_be_documented_reformatted_and_extended(restored)
     for path in restored.sources():
         path.write_text(reword(path.read_text(encoding="utf-8")), encoding="utf-8")
     style = ["--config", "line-length = 72", "--config", "format.quote-style = 'single'"]
+    assert all("Reworded." in path.read_text(encoding="utf-8") for path in restored.sources())
     subprocess.run([sys.executable, "-m", "ruff", "format", "-q", *style, *restored.sources()], check=True)
     for folder, name in (("workloads", "softmax.py"), ("runners", "eager.py"), ("libraries", "helion.py")):
         shutil.copyfile(restored.path / HARNESS / folder / name, restored.path / HARNESS / folder / "added.py")
