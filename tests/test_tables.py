@@ -564,7 +564,7 @@ def test_promote_refuses_what_does_not_say_which_code_measured_it(study, tmp_pat
     results = finished(study, tmp_path / "results")
     environment = json.loads((results / "environment.json").read_text())
     (results / "environment.json").write_text(json.dumps({**environment, "code": code}))
-    with pytest.raises(InputError, match=r"names no code that measured it|measured by 0 states of"):
+    with pytest.raises(InputError, match=r"names no code, as if no job had run|measured by 0 states of"):
         promote.promote(results, tmp_path / "recorded")
 
 

@@ -27,7 +27,7 @@ def files_of(path: Path, root: Path, packages: bool = True) -> tuple[Path, ...]:
 def find_imported(path: Path, root: Path) -> list[Path]:
     """Return the modules and packages below `root` that a file imports anywhere."""
     names, package = [], path.relative_to(root).parts[:-1] if root in path.parents else ()
-    with suppress(SyntaxError):  # What runs the file reports it.
+    with suppress(SyntaxError, ValueError):  # What runs the file reports it.
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Import):
                 names += [alias.name.split(".") for alias in node.names]

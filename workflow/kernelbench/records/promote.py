@@ -74,10 +74,10 @@ def _read_code(results: Path, environment: dict) -> dict[str, str]:
     if environment.get("sources"):
         raise InputError(
             f"{results}: has records of an older scheme, which do not say by file what measured them; delete "
-            f"{results}/records and measure all of it with the code of today"
+            f"{results}/records and run snakemake"
         )
     if not files:
-        raise InputError(f"{results}: environment.json names no code that measured it; measure something before")
+        raise InputError(f"{results}: environment.json names no code, as if no job had run; run snakemake first")
     for file, digests in files.items():
         if len(digests) != 1:
             raise InputError(f"{results}: measured by {len(digests)} states of {file}; snakemake check says what to do")

@@ -181,7 +181,7 @@ class Gate:
         yield from self._find_mixed_code(ran)
 
     def _find_mixed_code(self, ran: pd.DataFrame) -> Iterator[Defect]:
-        """Files of which two states measured jobs; to be repeated are the jobs of another state than today's."""
+        """Yield a defect for each file of which several states measured jobs, with the jobs that today's did not."""
         code, older = self.environment.get("code", {"files": {}})["files"], self.environment.get("sources", [])
         if len(older) + bool(code) > 1:  # A record of an older scheme does not say by file what measured it.
             digests = ran["environment.software.sources"]
