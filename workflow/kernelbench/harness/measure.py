@@ -221,7 +221,7 @@ class _Job:
         record["accuracy"] = _judge(checks)
         if mode["runner"] != "eager":
             record["generated_code"] = caches.generated_code(root)
-        if self.on_gpu and self.settings["repeat"] == 0:
+        if self.on_gpu:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
 

@@ -24,6 +24,7 @@ from kernelbench.notes import (
 from kernelbench.paths import ROOT
 
 LOCK = ROOT / "envs" / "requirements.txt"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # NVML's bits for clocks that were held back; its counters of the time that they were (ns) say so of the whole job.
 THROTTLING = {
     0x8: HardwareSlowdown,
@@ -161,10 +162,22 @@ def cpu_model() -> str:
     return platform.machine()
 
 
+def boot() -> str | None:
+    """Return what tells this boot of the host from others, and nothing else of it: None where the system has no name.
+
+    The first 12 hexadecimal digits of the SHA-256 of the boot id, which the kernel draws at random.
+    """
+    try:
+        return hashlib.sha256(BOOT_ID.read_bytes().strip()).hexdigest()[:12]
+    except OSError:
+        return None
+
+
 def host() -> dict:
-    """Return CPU model, the cores this process may use, load (1 min) and kernel."""
+    """Return CPU model, boot, the cores this process may use, load (1 min) and kernel."""
     return {
         "cpu": cpu_model(),
+        "boot": boot(),
         "cores": os.cpu_count(),
         "affinity": sorted(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],

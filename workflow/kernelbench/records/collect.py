@@ -200,6 +200,8 @@ def _environment(first: dict, ran: pd.DataFrame, jobs: pd.DataFrame) -> dict:
         "host": {
             "cpu": first["host"]["cpu"],
             **{name: kinds(f"environment.host.{name}", measured) for name in ("cores", "kernel")},
+            # Older records do not name it.
+            **({"boots": boots} if (boots := kinds("environment.host.boot", ran)) else {}),
         },
         "software": first["software"],
         **_find_code(ran),
