@@ -154,11 +154,17 @@ CoresWorthLess = _note("CoresWorthLess", "cores worth", "{cores} cores at once d
 TurnsTakenAgain = _note("TurnsTakenAgain", "share", "{share:.0%} of the turns are taken again, as cores are slow")
 LaunchesVary = _note("LaunchesVary", "share", "launches vary by {share:.0%}")
 
-# What a reader of a row should know. NearFloor: a device time below `factor` times the timer's floor; Uncovered: the
-# share of samples in which the delay did not hide the host's work; TwoPeaks: how many repeats are in each group, and
-# how far the groups are apart; FarOff: repeats that are more than `times` their median, or less than it by as much.
-NearFloor = _note("NearFloor", "floor_us factor", "below {factor} times the timer's floor of {floor_us:.3g} µs")
-Uncovered = _note("Uncovered", "share", "uncovered in {share:.0%} of the samples: the host's time is in it")
+# What a reader of a row should know. NearFloor: a device time below `factor` times what a pair of events takes by
+# itself, on which no verdict rests; Uncovered: the share of samples that hold the host's time, which do not count;
+# TwoPeaks: how many repeats are in each group, and how far the groups are apart; FarOff: repeats that are more than
+# `times` their median, or less than it by as much.
+NearFloor = _note(
+    "NearFloor",
+    "floor_us factor",
+    "below {factor} times the {floor_us:.3g} µs of a pair of events: see kernels",
+)
+Uncovered = _note("Uncovered", "share", "the host's work is in {share:.0%} of the samples: see kernels")
+ProfileIncomplete = _note("ProfileIncomplete", "", "the profiler lost kernels")
 TwoPeaks = _note("TwoPeaks", "lower upper percent", "two peaks: {lower} and {upper} repeats, {percent:.2g} % apart")
 FarOff = _note("FarOff", "count of times", "far off: {count} of {of} repeats, more than {times} times their median")
 ExactIntervalDisagrees = _note("ExactIntervalDisagrees", "", "the exact interval disagrees")

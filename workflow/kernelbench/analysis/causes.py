@@ -11,8 +11,9 @@
 | `graph capture` | of the first call: eager's calls are captured into a CUDA graph |
 | `graph pool` | of the memory: that of a CUDA graph is kept |
 
-A runtime off PyTorch's stream has neither timer: what its kernels do not take is put down to the host.
-Else a difference is `unexplained`. A study without the timer `host` has no causes.
+The device's part of a difference is that of the kernels' own time, where a profile has it. A runtime off PyTorch's
+stream has no timer of the host: what its kernels do not take is put down to the host. Else a difference is
+`unexplained`. A study without the timer `host` has no causes.
 """
 
 import json
@@ -25,10 +26,11 @@ import pandas as pd
 
 from kernelbench.analysis import intervals
 from kernelbench.analysis.measurements import Measurements
-from kernelbench.analysis.speedups import DECIDED, KEY
+from kernelbench.analysis.speedups import KEY
+from kernelbench.analysis.verdicts import DECIDED
 from kernelbench.records.job_table import find_slowed
 from kernelbench.study.cells import ARM
-from kernelbench.study.metrics import ALL, CLOCKS, UNEXPLAINED
+from kernelbench.study.metrics import ALL, CLOCKS, KERNELS, UNEXPLAINED
 
 # A part explains a difference that has its sign where it is at least this share of it.
 EXPLAINS = 0.5
@@ -91,22 +93,23 @@ class Causes:
             return self._explain_memory(*arms)
         if metric == "host":
             return Cause("host", f"the call returns after {self._times(*arms, metric)}")
-        if metric in ("device", "graph"):
+        if metric in ("device", KERNELS, "graph"):
             return self._explain_device(*arms, metric)
         return self._explain_wait(*arms, metric)
 
     def _explain_wait(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause of a difference in a time that has a part of the host and one of the device."""
-        if any(self.data.values(arm, "device") is None for arm in (baseline, mode)):
+        if any(self.data.values(arm, "host") is None for arm in (baseline, mode)):
             return self._explain_profiled(baseline, mode, metric)
         whole = self._find_difference(baseline, mode, metric)
+        on_device = self._pick_device_metric(baseline, mode)
         parts = {
-            part: self._find_difference(baseline, mode, part) if self._is_decided(baseline, mode, part) else 0.0
-            for part in ("host", "device")
+            name: self._find_difference(baseline, mode, part) if self._is_decided(baseline, mode, part) else 0.0
+            for name, part in (("host", "host"), ("device", on_device))
         }
         # Calls back to back wait for the slower of host and device.
         if metric == "throughput":
-            bound = [self._is_host_bound(arm) for arm in (baseline, mode)]
+            bound = [self._time(arm, "host") >= self._time(arm, on_device) for arm in (baseline, mode)]
             if not bound[whole > 0]:
                 parts["host"] = 0.0
             if all(bound):
@@ -119,7 +122,7 @@ class Causes:
             return self._explain_clocks(baseline, mode, metric, times) or Cause(UNEXPLAINED, times)
         if part == "host":
             return Cause("host", f"the call returns after {self._times(baseline, mode, 'host')}")
-        return self._explain_device(baseline, mode, "device")
+        return self._explain_device(baseline, mode, on_device)
 
     def _explain_profiled(self, baseline: tuple, mode: tuple, metric: str) -> Cause:
         """Return the cause where an arm is a runtime off PyTorch's stream: only the profiler tells its parts."""
@@ -182,10 +185,15 @@ class Causes:
             return Cause("kernel", f"{_name_kernels(kernels[0])} and {_name_kernels(kernels[1])}")
         return Cause(UNEXPLAINED, "the same kernels and no graphs")
 
-    def _is_host_bound(self, arm: tuple) -> bool:
-        return self._time(arm, "host") >= self._time(arm, "device")
+    def _pick_device_metric(self, baseline: tuple, mode: tuple) -> str:
+        """Return what tells how long the device computes: the kernels' own time, or the timer's without a profile."""
+        return "device" if any(self.data.values(arm, KERNELS) is None for arm in (baseline, mode)) else KERNELS
 
     def _is_decided(self, baseline: tuple, mode: tuple, metric: str) -> bool:
+        """Say whether a difference is shown; of kernels' time, which one profile may give, whether it is beyond δ."""
+        if metric == KERNELS:
+            ratio = np.log(self._time(mode, metric) / self._time(baseline, metric))
+            return abs(ratio) > np.log1p(self.data.delta(metric))
         return self.verdicts.get((*mode, baseline[-1], metric)) in DECIDED
 
     def _time(self, arm: tuple, metric: str) -> float:

@@ -26,8 +26,8 @@ def summarize(jobs: pd.DataFrame, rows: list[tuple], baseline: str) -> list[dict
 
     The COUNTS; breaks: [{place, code, count}] of the graph breaks, unless there are none; hits, misses: of the compile
     caches; skips: how often a CUDA graph was to be recorded and was not, unless never; seconds: by PHASES; launched,
-    launches, busy: of one call, as profiled, the number of kernels, that of the host's launches (a CUDA graph is one)
-    and what the kernels took together (µs); spared: how many kernels fewer than the baseline's call;
+    launches: of one call, as profiled, the number of kernels and that of the host's launches (a CUDA graph is one);
+    spared: how many kernels fewer than the baseline's call;
     series: {size, first_call (s), latency (µs), graphs, recompiles} of each of the sizes called one after the other;
     series_recompiles: the recompiles after the last of them.
     """
@@ -95,7 +95,7 @@ def _launched(jobs: pd.DataFrame) -> dict:
     found = {"launched": sum(kernel["count"] for kernel in profiles[0])}
     launches = jobs.get("profile.launches", pd.Series(dtype=float)).dropna()
     if len(launches):
-        found |= {"launches": float(launches.iloc[0]), "busy": sum(kernel["time"] for kernel in profiles[0])}
+        found["launches"] = float(launches.iloc[0])
     return found
 
 

@@ -4,34 +4,26 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
-from kernelbench.analysis.speedups import DECIDED
-from kernelbench.study.cells import CONTROL, find_diagnosed
-from kernelbench.study.metrics import ALL
-
-# The repeats that the first recordings had.
-FIRST = 5
+from kernelbench.analysis.speedups import select_tested
+from kernelbench.analysis.verdicts import compare_verdicts
 
 
 def compare(study: dict, table: pd.DataFrame) -> list[dict]:
-    """Return by metric how the verdicts of the first FIRST repeats over the first baseline compare with those of all.
+    """Return for each look and metric how the verdicts of the repeats before it compare with those of all repeats.
 
-    table: the study's speedups. decided: how many verdicts of faster or slower all repeats give; same: how many of
-    these the first repeats give, too; undecided: how many they leave open; opposite: how many they turn round. Empty
-    for a study that has no more repeats than FIRST.
+    table: the study's speedups, of which those over the first baseline are compared. repeats: how many there were at
+    the look, as the study's `looks` say; beside it what compare_verdicts returns. Empty for a study without looks.
     """
-    if study["repeats"] <= FIRST:
-        return []
-    arms = [mode for mode in study["modes"] if mode == CONTROL or find_diagnosed(study, mode)]
-    rows = table[(table.baseline == study["baselines"][0]) & (table["size"] != ALL) & (table.n > FIRST)]
-    rows = rows[~rows["mode"].isin(arms) & rows.status.eq("ok")]
-    return [{"metric": metric, **_compare(own)} for metric, own in rows.groupby("metric", sort=False)]
+    rows = select_tested(study, table)
+    return [
+        {"repeats": look, "metric": metric, **compare_verdicts(own.verdict, _judge_before(look, own))}
+        for look in study.get("looks", [])
+        for metric, own in rows[rows.n > look].groupby("metric", sort=False)
+    ]
 
 
-def _compare(rows: pd.DataFrame) -> dict[str, int]:
-    early = [intervals.interval(pairs[pairs.index < FIRST].to_numpy()) for pairs in rows.pairs]
+def _judge_before(look: int, rows: pd.DataFrame) -> list[str]:
+    """Return the verdicts of rows of the table by the repeats before a look, as one family."""
+    early = [intervals.interval(pairs[pairs.index < look].to_numpy()) for pairs in rows.pairs]
     p_holm = intervals.holm(np.array([own.p for own in early]))
-    verdicts = [intervals.judge(*own, False) for own in zip(early, p_holm, rows.delta, strict=True)]
-    both = [(full, first) for full, first in zip(rows.verdict, verdicts, strict=True) if full in DECIDED]
-    same = sum(full == first for full, first in both)
-    undecided = sum(first not in DECIDED for _, first in both)
-    return {"decided": len(both), "same": same, "undecided": undecided, "opposite": len(both) - same - undecided}
+    return [intervals.judge(*own, False) for own in zip(early, p_holm, rows.delta, strict=True)]

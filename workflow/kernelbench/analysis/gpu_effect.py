@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from kernelbench.analysis import intervals
+from kernelbench.analysis.boots import UUID, find_boots
 from kernelbench.analysis.measurements import Measurements
-from kernelbench.analysis.speedups import round_digits
+from kernelbench.analysis.speedups import round_digits, select_tested
+from kernelbench.analysis.verdicts import DECIDED, compare_verdicts
 from kernelbench.study.cells import ARM
 from kernelbench.study.metrics import ALL
-
-UUID = "environment.gpu.uuid"
 
 
 def compare(data: Measurements, table: pd.DataFrame) -> dict[str, dict]:
@@ -34,6 +34,34 @@ def compare(data: Measurements, table: pd.DataFrame) -> dict[str, dict]:
         ]
         if any(each.index.nunique() > 1 for each in pairs):
             found[metric] = {**_count_apart(pairs), **_describe_ranges(pairs)}
+    return found
+
+
+def compare_clustered(data: Measurements, table: pd.DataFrame) -> list[dict]:
+    """Return by metric what becomes of the verdicts over the first baseline with GPUs in the place of repeats.
+
+    An interval over GPUs, each with the mean of its repeats, reaches other GPUs and their hosts, as one over boots
+    does; older records do not name boots. gpus: how many there are; beside it what compare_verdicts returns, and
+    `changed`: {op, dtype, size, mode, verdict, clustered} of each verdict that is another. Empty where one GPU has all
+    repeats.
+    """
+    gpus = find_boots(data.jobs, (UUID,))
+    if gpus is None or gpus.nunique() < 2:
+        return []
+    found = []
+    for metric, rows in select_tested(data.study, table).groupby("metric", sort=False):
+        means = [pairs.groupby(gpus.reindex(pairs.index)).mean().to_numpy() for pairs in rows.pairs]
+        own = [intervals.interval(each) for each in means]
+        p_holm = intervals.holm(np.array([each.p for each in own]))
+        clustered = [intervals.judge(*each, False) for each in zip(own, p_holm, rows.delta, strict=True)]
+        rows = rows.assign(clustered=clustered)
+        changed = rows[rows.verdict.isin(DECIDED) & (rows.verdict != rows.clustered)]
+        said = changed[[*ARM, "verdict", "clustered"]].to_dict("records")
+        found.append(
+            {"metric": metric, "gpus": int(gpus.nunique())}
+            | compare_verdicts(rows.verdict, clustered)
+            | {"changed": said}
+        )
     return found
 
 

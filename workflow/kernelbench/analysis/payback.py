@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 import numpy as np
 import pandas as pd
 
-from kernelbench.analysis import intervals
+from kernelbench.analysis import boots, intervals
 from kernelbench.analysis.measurements import Measurements
 from kernelbench.analysis.speedups import KEY, is_comparable
 from kernelbench.study.cells import ARM
@@ -30,11 +30,12 @@ def tabulate(data: Measurements, speedups: pd.DataFrame) -> pd.DataFrame:
             values = [data.values(each, m) for m in ("first_call", metric) for each in (arm, (*arm[:3], baseline))]
             if any(each is None for each in values):
                 continue
-            times = np.exp(pd.concat(values, axis=1).dropna().to_numpy())
+            pairs = np.exp(pd.concat(values, axis=1).dropna())
+            times = boots.average(pairs, data.boots).to_numpy()
             if len(times) > 1:
                 cost, saved = times[:, 0] - times[:, 1], times[:, 3] - times[:, 2]
                 paid = intervals.payback(cost * 1e6, saved)
                 if verdicts.loc[(*arm, baseline, metric)] != {"after": "faster", "never": "slower"}.get(paid.kind):
                     paid = replace(paid, kind="open", calls=np.nan, high=np.nan)
-                found.append([*arm, metric, len(times), cost.mean(), saved.mean(), *astuple(paid)])
+                found.append([*arm, metric, len(pairs), cost.mean(), saved.mean(), *astuple(paid)])
     return pd.DataFrame(found, columns=COLUMNS)

@@ -5,7 +5,7 @@ They take the modes as recommendation.json has them.
 
 from collections import defaultdict
 
-from kernelbench.numbers import percent, whole, with_unit
+from kernelbench.numbers import ci, percent, whole, with_unit
 from kernelbench.study.metrics import CLOCKS, UNEXPLAINED
 
 # A part of what a mode saves is named from this share on; kernels that take that share of a call, the GPU holds it up.
@@ -18,9 +18,20 @@ NO_MERIT = {
 }
 # Causes in words, for a mode without a profile.
 WITHOUT_PROFILE = {"host": "host-bound: the host does less for a call", "kernel": "its kernels take less time"}
+# What a speedup by the metric is a speedup of, where it is not the obvious one.
+METRICS = {"latency": "", "throughput": ", call after call", "device": " on the GPU"}
 # How a person reads verdicts, and those statuses that are no plain words.
 VERDICTS = {"faster": "faster", "slower": "slower", "equivalent": "as fast", "inconclusive": "undecided"}
 STATUSES = {"oom": "out of memory", "incorrect": "wrong result"}
+
+
+def headline(case: dict, recommendation: dict) -> str:
+    """Return how much faster the recommended mode of a case is, or that there is none."""
+    if case["mode"] is None:
+        return "no recommendation"
+    if case["speedup"] is None:
+        return "leave the model as it is"
+    return f"{ci(case)} times as fast as {recommendation['baseline']}{METRICS[recommendation['metric']]}"
 
 
 def explain_faster(eager: dict, mode: dict, modes: list[dict], metric: str, cause: str | None) -> str:
@@ -53,9 +64,9 @@ def _join(*parts: str) -> str:
 def _tell_bound(eager: dict, metric: str) -> str:
     # The time of the device alone has nothing of the host in it.
     whole_call = eager["latency" if metric == "device" else metric]
-    if eager["busy"] is None or whole_call is None:
+    if eager["kernels"] is None or whole_call is None:
         return ""
-    share = min(1.0, eager["busy"] / whole_call["estimate"])
+    share = min(1.0, eager["kernels"]["estimate"] / whole_call["estimate"])
     bound = "GPU-bound" if share >= BOUND else "host-bound"
     return f"{bound}: kernels take {percent(share)} of a call in {eager['mode']}"
 
@@ -65,10 +76,10 @@ def _split_saving(eager: dict, mode: dict, metric: str) -> str:
 
     The causes of the tables are no help here: where host and device overlap, either may differ by all of it.
     """
-    if eager["busy"] is None or mode["busy"] is None:
+    if eager["kernels"] is None or mode["kernels"] is None:
         return ""
     saved = eager[metric]["estimate"] - mode[metric]["estimate"]
-    of_kernels = (eager["busy"] - mode["busy"]) / saved
+    of_kernels = (eager["kernels"]["estimate"] - mode["kernels"]["estimate"]) / saved
     by_kernels = _tell_kernels(eager, mode) if of_kernels >= NAMED else ""
     # Without a graph the host launches each kernel, and the kernels are counted already.
     counted = by_kernels and mode["launches"] == mode["launched"]
@@ -87,7 +98,7 @@ def _tell_launches(eager: dict, mode: dict) -> str:
 
 
 def _tell_kernels(eager: dict, mode: dict) -> str:
-    took = [with_unit([each["busy"]], "µs") for each in (mode, eager)]
+    took = [with_unit([each["kernels"]["estimate"]], "µs") for each in (mode, eager)]
     return (
         f"{whole(mode['launched'])} kernels replace {whole(eager['launched'])} and take {took[0]}, not {took[1]}"
         if mode["launched"] != eager["launched"]
@@ -96,10 +107,10 @@ def _tell_kernels(eager: dict, mode: dict) -> str:
 
 
 def _tell_fusion(mode: dict) -> str:
-    if not (mode["nodes"] and mode["kernels"]):
+    if not (mode["nodes"] and mode["generated"]):
         return ""
-    verb = "fused" if mode["kernels"] < mode["nodes"] else "compiled"
-    return f"Inductor {verb} {whole(mode['nodes'])} operations into {whole(mode['kernels'])} kernels"
+    verb = "fused" if mode["generated"] < mode["nodes"] else "compiled"
+    return f"Inductor {verb} {whole(mode['nodes'])} operations into {whole(mode['generated'])} kernels"
 
 
 def _tell_breaks(mode: dict, modes: list[dict]) -> str:

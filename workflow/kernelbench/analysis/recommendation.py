@@ -9,24 +9,27 @@ from kernelbench.analysis.intervals import CONFIDENCE
 from kernelbench.analysis.payback import PAID_BY
 from kernelbench.analysis.reasons import explain_faster, explain_nothing_faster
 from kernelbench.errors import InputError
-from kernelbench.notes import Uncovered, find
 from kernelbench.study.cells import ARM, CONTROL, Cell, cells_of, find_diagnosed, modes_of
+from kernelbench.study.metrics import KERNELS
 
 # What a mode has of the table of measurements.
-MEASURED = ("latency", "throughput", "device", "host", "first_call", "peak_memory")
+MEASURED = ("latency", "throughput", "device", KERNELS, "host", "first_call", "peak_memory")
 # And of what its compiler and the profiler say.
-COMPILED = ("launched", "launches", "busy", "graphs", "nodes", "kernels", "breaks")
+COMPILED = {
+    **{name: name for name in ("launched", "launches", "graphs", "nodes", "breaks")},
+    "generated": "kernels",  # by Inductor, of the nodes of its graphs
+}
 NOT_RUN = {"status": "not measured", "reason": ""}
 
 
 def recommend(document: dict, metric: str = "latency") -> dict:
     """Return what recommendation.json holds, from the content of the summary.json of a study of one model.
 
-    {name, trains (whether a call is a training step), machine, device, software, repeats, metric, confidence, baseline,
-    doubtful {jobs, of}, control (the metric's entry of summary.json), cases: [{case, mode, speedup, ci_low, ci_high,
-    ties, reason, modes}]}; the mode is None where eager has no times. modes: [{mode, options (its entry of the study),
-    status, note, one {estimate, ci_low, ci_high, unit} or None for each of MEASURED, speedup {speedup, ci_low, ci_high,
-    verdict} or None, paid {kind, calls} or None, COMPILED}].
+    {name, trains (whether a call is a training step), machine, device, software, repeats, boots (of their hosts, None
+    where unknown), metric, confidence, baseline, doubtful {jobs, of}, control (the metric's entry of summary.json),
+    cases: [{case, mode, speedup, ci_low, ci_high, ties, reason, modes}]}; the mode is None where eager has no times.
+    modes: [{mode, options (its entry of the study), status, note, one {estimate, ci_low, ci_high, unit} or None for
+    each of MEASURED, speedup {speedup, ci_low, ci_high, verdict} or None, paid {kind, calls} or None, COMPILED}].
     Raises InputError for a metric that is not the time of a call, or was not measured.
     """
     study, environment = document["study"], document["environment"]
@@ -42,6 +45,7 @@ def recommend(document: dict, metric: str = "latency") -> dict:
         "device": environment["gpu"]["name"] if environment["gpu"] else environment["host"]["cpu"],
         "software": {name: environment["software"].get(name) for name in ("torch", "triton")},
         "repeats": study["repeats"],
+        "boots": document["boots"],
         "metric": metric,
         "confidence": CONFIDENCE,
         "baseline": study["baselines"][0],
@@ -101,10 +105,7 @@ class _Tables:
     def _describe(self, cell: Cell, mode: str) -> dict:
         """Return the entry of a mode in `modes`."""
         arm = (*vars(cell).values(), mode)
-        # A device time with the host's time in it would not be understood beside the kernels' own.
         measured = {name: self.summary.get((*arm, name)) for name in MEASURED}
-        if self.metric != "device" and measured["device"] and find(measured["device"]["notes"], Uncovered):
-            measured["device"] = None
         row, said = self.summary.get((*arm, self.metric), NOT_RUN), self.compilation.get(arm, {})
         return {
             "mode": mode,
@@ -114,7 +115,7 @@ class _Tables:
             **{name: _pick(found, "estimate", "ci_low", "ci_high", "unit") for name, found in measured.items()},
             "speedup": _pick(self.speedups.get((*arm, self.baseline)), "speedup", "ci_low", "ci_high", "verdict"),
             "paid": _pick(self.paid.get(arm), "kind", "calls"),
-            **{name: said.get(name) for name in COMPILED},
+            **{name: said.get(of) for name, of in COMPILED.items()},
         }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from kernelbench import notes
-from kernelbench.analysis import intervals
+from kernelbench.analysis import boots, intervals
 from kernelbench.analysis.intervals import Interval
 from kernelbench.analysis.measurements import STATUSES, Measurements
 from kernelbench.notes import Note
@@ -14,12 +14,11 @@ from kernelbench.study.cells import ARM, CONTROL, TWIN, find_diagnosed
 from kernelbench.study.metrics import ALL
 
 COLUMNS = [
-    *ARM, "baseline", "metric", "n", "speedup", "ci_low", "ci_high", "p", "p_holm", "verdict", "cause", "status",
-    "notes", "hl", "hl_low", "hl_high", "delta",
+    *ARM, "baseline", "metric", "n", "boots", "speedup", "ci_low", "ci_high", "p", "p_holm", "verdict", "cause",
+    "status", "notes", "hl", "hl_low", "hl_high", "delta",
 ]  # fmt: skip
 # What tells the rows apart.
 KEY = [*ARM, "baseline", "metric"]
-DECIDED = ("faster", "slower")
 
 
 def tabulate(data: Measurements) -> tuple[pd.DataFrame, dict]:
@@ -36,12 +35,23 @@ def tabulate(data: Measurements) -> tuple[pd.DataFrame, dict]:
             rows += _average_sizes(data, arms, baseline, metric)
     table = pd.DataFrame(rows, columns=[*COLUMNS, "pairs"])
     controls = _judge_controls(table, data)
-    # One family for each (baseline, metric); A/A, diagnostic arms and means over sizes are families of their own.
+    # One family for each (baseline, metric); A/A, diagnostic arms and means over sizes are families of their own. What
+    # gets no verdict is not tested.
+    tested = table.p.where(~table.notes.map(_is_near_floor))
     diagnostic = table["mode"].map(lambda mode: find_diagnosed(data.study, mode) is not None)
     for _, family in table.groupby(["baseline", "metric", table["mode"] == CONTROL, table["size"] == ALL, diagnostic]):
-        table.loc[family.index, "p_holm"] = intervals.holm(family.p.to_numpy())
+        table.loc[family.index, "p_holm"] = intervals.holm(tested[family.index].to_numpy())
     table["verdict"] = [_judge(row, controls) for row in table.itertuples()]
     return table, controls
+
+
+def select_tested(study: dict, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows over the first baseline that have a verdict: of single sizes, without A/A and diagnostic arms."""
+    arms = [mode for mode in study["modes"] if mode == CONTROL or find_diagnosed(study, mode)]
+    over = table[
+        (table.baseline == study["baselines"][0]) & (table["size"] != ALL) & table.verdict.ne("") & (table.n > 1)
+    ]
+    return over[~over["mode"].isin(arms)]
 
 
 def is_comparable(data: Measurements, arm: tuple, baseline: str) -> bool:
@@ -66,7 +76,18 @@ def _compare_arm(data: Measurements, arm: tuple, baseline: str, metric: str, wor
         and not find_diagnosed(data.study, arm[3])
     ):
         pairs, status, reason = None, "unsupported", notes.WorkersDiffer(own, baseline, others)
-    return _make_row(data, arm, baseline, metric, pairs, status, [reason])
+    floor = None if pairs is None else _note_floor(data, arm, baseline, metric)
+    return _make_row(data, arm, baseline, metric, pairs, status, [reason, floor])
+
+
+def _note_floor(data: Measurements, arm: tuple, baseline: str, metric: str) -> Note | None:
+    other = data.find_near_floor((*arm[:3], baseline), metric)
+    return data.find_near_floor(arm, metric) or (notes.OfBaseline(baseline, other) if other else None)
+
+
+def _is_near_floor(found: list[Note]) -> bool:
+    """Say whether the notes of a row tell that its device times are too short for a verdict."""
+    return any(isinstance(getattr(note, "note", note), notes.NearFloor) for note in found)
 
 
 def _count_workers(data: Measurements) -> dict[tuple, float]:
@@ -91,6 +112,10 @@ def _average_sizes(data: Measurements, arms: list[tuple], baseline: str, metric:
         pairs = None if missing else pd.concat(list(found.values()), axis=1).dropna().mean(axis=1)
         status = max((each for own in statuses.values() for each in own), key=STATUSES.index)
         said = [notes.SizesNotOk(missing)] if missing else []
+        if pairs is not None:
+            said += [
+                next(filter(None, (_note_floor(data, (op, dtype, s, mode), baseline, metric) for s in sizes)), None)
+            ]
         if len(sizes) < len(every):
             said.append(notes.SizesNotMeasured([s for s in every if s not in sizes], len(sizes)))
         yield _make_row(data, (op, dtype, ALL, mode), baseline, metric, pairs, status, said)
@@ -99,11 +124,11 @@ def _average_sizes(data: Measurements, arms: list[tuple], baseline: str, metric:
 def _make_row(data, arm, baseline, metric, pairs, status, said: Sequence[Note | None]) -> list:
     head, kept = [*arm, baseline, metric], [note for note in said if note]
     if pairs is None:
-        return [*head, 0, *[np.nan] * 5, "", "", status, kept, *[np.nan] * 3, data.delta(metric), None]
-    logs = pairs.to_numpy()
+        return [*head, 0, None, *[np.nan] * 5, "", "", status, kept, *[np.nan] * 3, data.delta(metric), None]
+    logs = boots.average(pairs, data.boots).to_numpy()
     found, exact = intervals.interval(logs), intervals.hodges_lehmann(logs)
     kept += filter(None, [None if arm[2] == ALL else note_pairs(pairs), _note_exact(found, exact)])
-    numbers = [found.n, found.estimate, found.low, found.high, found.p, np.nan]
+    numbers = [len(pairs), boots.count(pairs, data.boots), found.estimate, found.low, found.high, found.p, np.nan]
     return [*head, *numbers, "", "", status, kept, *exact, data.delta(metric), pairs]
 
 
@@ -137,21 +162,28 @@ def _judge_controls(table: pd.DataFrame, data: Measurements) -> dict:
 
 
 def _judge(row, controls: dict) -> str:
-    if row.status != "ok" or not row.n:
+    if row.status != "ok" or not row.n or _is_near_floor(row.notes):
         return ""
     found = Interval(row.n, row.speedup, row.ci_low, row.ci_high, row.p)
     supported = controls.get(row.metric, {}).get("supports_delta", True)
     return intervals.judge(found, row.p_holm, row.delta, supported)
 
 
-def average_arms(table: pd.DataFrame, study: dict) -> Iterator[dict]:
+def average_arms(table: pd.DataFrame, data: Measurements) -> Iterator[dict]:
     """Yield by diagnostic arm and metric the mean over its cells of its speedup over what it diagnoses, if all ran."""
+    study = data.study
     for mode in filter(lambda mode: find_diagnosed(study, mode), study["modes"]):
         for metric, rows in table[table["mode"] == mode].groupby("metric", sort=False):
             if len(rows) > 1 and rows.pairs.notna().all():
                 logs = pd.concat(list(rows.pairs), axis=1).dropna().mean(axis=1)
-                found = intervals.interval(logs.to_numpy())
-                own = {"n": found.n, "speedup": found.estimate, "ci_low": found.low, "ci_high": found.high}
+                found = intervals.interval(boots.average(logs, data.boots).to_numpy())
+                own = {
+                    "n": len(logs),
+                    "boots": boots.count(logs, data.boots),
+                    "speedup": found.estimate,
+                    "ci_low": found.low,
+                    "ci_high": found.high,
+                }
                 yield {
                     "mode": mode,
                     "baseline": find_diagnosed(study, mode),

@@ -8,6 +8,7 @@ from kernelbench.study.metrics import ALL
 
 # The topic of the default study, which has no name of its own.
 OPS = "ops"
+GPU = "cuda"
 CELL = ("op", "dtype", "size")
 
 
@@ -49,11 +50,13 @@ class Studies:
 
     Of two studies on one topic, the one that the config names first has the topic as its name, the second one
     `architectures 2`.
-    by_topic: which document stands for which topic, where that is another.
+    by_topic: which document stands for which topic, where that is another; device: "cuda" or "cpu", on which all of
+    them count as measured, beside their own.
     """
 
-    def __init__(self, documents: list[dict], by_topic: dict[str, dict] | None = None):
+    def __init__(self, documents: list[dict], by_topic: dict[str, dict] | None = None, device: str | None = None):
         self.documents = documents
+        self._device = device
         self._by_topic = _number(documents) if by_topic is None else by_topic
         self._indexes: dict[tuple, dict] = {}
         # The law, with what it predicts of these studies: host_law.apply sets both.
@@ -62,6 +65,14 @@ class Studies:
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_topic
+
+    def measured_on(self, device: str) -> list[dict]:
+        """Return the documents that were measured on GPUs ("cuda") or on CPUs ("cpu")."""
+
+        def is_on(document: dict) -> bool:
+            return device in (self._device, "cpu" if topic(document["study"]).startswith("cpu-") else GPU)
+
+        return list(filter(is_on, self.documents))
 
     def title(self, document: dict) -> str:
         """Return the topic of a document, with its device where several documents are about that topic."""

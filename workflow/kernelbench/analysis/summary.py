@@ -12,6 +12,7 @@ import pandas as pd
 
 from kernelbench import notes
 from kernelbench.analysis import (
+    boots,
     compilation,
     early_repeats,
     gpu_effect,
@@ -28,9 +29,9 @@ from kernelbench.analysis.rates import find_ceilings, find_rates
 from kernelbench.analysis.speedups import note_peaks, round_digits
 from kernelbench.notes import Note
 from kernelbench.study.cells import ARM
-from kernelbench.study.metrics import DERIVED, FLOOR_FACTOR, MEASURED
+from kernelbench.study.metrics import DERIVED, MEASURED
 
-COLUMNS = [*ARM, "metric", "unit", "n", "estimate", "ci_low", "ci_high", "status", "notes"]
+COLUMNS = [*ARM, "metric", "unit", "n", "boots", "estimate", "ci_low", "ci_high", "status", "notes"]
 SPREAD = [*ARM, "metric", "n", "samples", "within", "between", "drawn"]
 # What the median absolute deviation of normal values is multiplied by to be their standard deviation.
 NORMAL_MAD = 1.4826
@@ -48,10 +49,12 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
     document = {
         "study": data.study,
         "environment": data.environment,
+        "boots": None if data.boots is None else int(data.boots.nunique()),
         "ceilings": ceilings,
         "control": controls,
-        "arms": _plain(pd.DataFrame(speedups.average_arms(table, data.study))),
+        "arms": _plain(pd.DataFrame(speedups.average_arms(table, data))),
         "by_gpu": gpu_effect.compare(data, table),
+        "clustered": gpu_effect.compare_clustered(data, table),
         "first_repeats": early_repeats.compare(data.study, table),
         "peaks": speedups.list_peaks(table),
         "causes": causes,
@@ -86,51 +89,31 @@ def _plain(table: pd.DataFrame) -> list[dict]:
 
 
 def _summary_rows(data: Measurements, ceilings: dict) -> Iterator[list]:
-    uncovered, floors = _uncovered(data), _floors(data)
     for arm in data.arms:
         for metric in data.metrics:
             status, reason = data.status_of(arm, metric)
             values = data.values(arm, metric)
-            said = [reason, None if values is None else note_peaks(values)]
-            if metric == "device" and values is not None:
-                said.insert(1, _note_floor(values, floors.get(arm)) or _note_uncovered(uncovered.get(arm, 0)))
-            yield _summary_row(arm, metric, MEASURED[metric], values, status, said)
+            said = [reason]
+            if values is not None:
+                share = data.uncovered.get((*arm, metric))
+                said += [data.find_near_floor(arm, metric), notes.Uncovered(share) if share else None]
+                said += [note_peaks(values)]
+            yield _summary_row(data, arm, metric, MEASURED[metric], values, status, said)
         values = data.values(arm, data.device_metric)
         if values is None:
             continue
         for metric, rates in find_rates(data, arm, values, ceilings).items():
             status, reason = data.status_of(arm, data.device_metric)
-            yield _summary_row(arm, metric, DERIVED[metric], rates, status, [reason])
+            yield _summary_row(data, arm, metric, DERIVED[metric], rates, status, [reason])
 
 
-def _summary_row(arm, metric, unit, values, status, said: list[Note | None]) -> list:
+def _summary_row(data, arm, metric, unit, values, status, said: list[Note | None]) -> list:
     kept = [note for note in said if note]
     if values is None:
-        return [*arm, metric, unit, 0, np.nan, np.nan, np.nan, status, kept]
-    found = intervals.interval(values.to_numpy())
-    return [*arm, metric, unit, found.n, found.estimate, found.low, found.high, status, kept]
-
-
-def _floors(data: Measurements) -> pd.Series:
-    """Return what the timer reads of an empty kernel, in µs by arm."""
-    return data.by_arm["floors.empty_kernel"].median() if "floors.empty_kernel" in data.jobs else pd.Series(dtype=float)
-
-
-def _note_floor(values: pd.Series, floor: float) -> Note | None:
-    """Return a note where a device time is so short that the timer's own floor shows in it."""
-    below = np.exp(values.mean()) < FLOOR_FACTOR * floor
-    return notes.NearFloor(round_digits(floor), FLOOR_FACTOR) if below else None
-
-
-def _uncovered(data: Measurements) -> pd.Series:
-    """Return by arm the share of the samples of device time in which the delay did not hide the host's work."""
-    device = data.samples[data.samples.metric == "device"]
-    return device["flag"].eq("uncovered").groupby([device[name] for name in ARM], observed=True).mean()
-
-
-def _note_uncovered(share: float) -> Note | None:
-    """Return a note where the host's work shows in a device time: no delay hides more launches than the queue holds."""
-    return notes.Uncovered(round_digits(share)) if share >= 0.5 else None
+        return [*arm, metric, unit, 0, None, np.nan, np.nan, np.nan, status, kept]
+    found = intervals.interval(boots.average(values, data.boots).to_numpy())
+    count = boots.count(values, data.boots)
+    return [*arm, metric, unit, len(values), count, found.estimate, found.low, found.high, status, kept]
 
 
 def _spread(data: Measurements) -> pd.DataFrame:
@@ -144,12 +127,13 @@ def _spread(data: Measurements) -> pd.DataFrame:
     middle = logs.groupby(key, observed=True)["log"].transform("median")
     away = logs.assign(log=(logs["log"] - middle).abs()).groupby(key, observed=True)["log"]
     repeats = pd.DataFrame({"within": away.median() * NORMAL_MAD, "samples": away.size()})
+    repeats = repeats[repeats.samples > 1]
     typical = repeats.groupby(key[:-1], observed=True).median()
     rows = [
         [*arm, metric, len(values), samples, inner, values.std(), np.sqrt(intervals.MEDIAN_VARIANCE / samples) * inner]
         for arm in data.arms
         for metric in data.metrics
-        if (values := data.values(arm, metric)) is not None and metric not in ("first_call", "peak_memory")
+        if (*arm, metric) in typical.index and (values := data.values(arm, metric)) is not None
         for inner, samples in [typical.loc[(*arm, metric)]]
     ]
     return pd.DataFrame(rows, columns=SPREAD)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from kernelbench.analysis import intervals
+from kernelbench.analysis import boots, intervals
 from kernelbench.analysis.measurements import Measurements
 from kernelbench.analysis.rates import find_rates
 from kernelbench.study.config import LIMIT
@@ -43,7 +43,7 @@ def judge(data: Measurements, ceilings: dict) -> Iterator[dict]:
                     yield {
                         **{"kind": kind, "op": op, "dtype": dtype, "mode": targets["mode"], "of": of},
                         **{"must": target.get("must"), "aim": target.get("aim"), "sizes": list(found)},
-                        **_reach(kind, target, found),
+                        **_reach(kind, target, found, data.boots),
                     }
 
 
@@ -114,8 +114,10 @@ def _run(data: Measurements, arm: tuple, metric: str) -> pd.Series | None:
     return NOTHING if values is None else values
 
 
-def _reach(kind: str, target: dict, found: dict[str, pd.Series]) -> dict:
-    """Return the columns of a row of `judge` that say what is reached, of the values by size."""
+def _reach(kind: str, target: dict, found: dict[str, pd.Series], of: pd.Series | None) -> dict:
+    """Return the columns of a row of `judge` that say what is reached, of the values by size; of: the boots."""
+    n = min(map(len, found.values()))
+    found = {size: values if values is NOTHING else boots.average(values, of) for size, values in found.items()}
     lost = next((size for size, values in found.items() if values is NOTHING), None)
     if lost is not None:
         reached = (None, None, None, 0, lost)
@@ -123,7 +125,7 @@ def _reach(kind: str, target: dict, found: dict[str, pd.Series]) -> dict:
         reached = _judge_call(found)
     else:
         reached = _judge_mean(found) if target.get("mean") else _judge_worst(found)
-    row = dict(zip(("reached", "low", "high", "n", "worst"), reached, strict=True))
+    row = dict(zip(("reached", "low", "high", "n", "worst"), reached, strict=True)) | {"n": n}
     if "floor" not in target:
         return row
     least, *_, at = _judge_worst(found) if lost is None else (None, None)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelbench.analysis.speedups import DECIDED
 from kernelbench.analysis.studies import Studies, name_device
+from kernelbench.analysis.verdicts import DECIDED
 from kernelbench.study.cells import ARM, CONTROL, find_diagnosed
 from kernelbench.study.metrics import ALL
 

@@ -38,8 +38,10 @@ def split_call(mode: dict) -> dict[str, float]:
     """Return what each of the PARTS takes of the latency of a mode that has one, in µs."""
     whole = mode["latency"]["estimate"]
     # Kernels of a profile may take a little longer than the call.
-    busy = None if mode["busy"] is None else min(mode["busy"], whole)
-    return {"whole": whole} if busy is None else {"kernels": busy, "rest": whole - busy}
+    if mode["kernels"] is None:
+        return {"whole": whole}
+    busy = min(mode["kernels"]["estimate"], whole)
+    return {"kernels": busy, "rest": whole - busy}
 
 
 def _list_speedups(case: dict) -> list[dict]:

@@ -5,7 +5,8 @@ from pathlib import Path
 import vl_convert
 from jinja2 import Environment, PackageLoader
 
-from kernelbench.analysis.reasons import VERDICTS
+from kernelbench.analysis.boots import describe
+from kernelbench.analysis.reasons import VERDICTS, headline
 from kernelbench.numbers import calls, percent, signed
 from kernelbench.page import charts, texts
 from kernelbench.page.charts import COLOUR_OF_PART, COLOUR_OF_VERDICT, PARTS
@@ -15,6 +16,7 @@ QUANTITIES = {
     "latency": "latency",
     "back to back": "throughput",
     "GPU time": "device",
+    "kernels": "kernels",
     "first call": "first_call",
     "memory": "peak_memory",
 }
@@ -30,8 +32,9 @@ def render(recommendation: dict) -> str:
     return environment.get_template("page.html").render(
         recommendation,
         figures=_list_figures(recommendation),
+        units=describe(recommendation["repeats"], recommendation["boots"]),
         columns={head: name for head, name in QUANTITIES.items() if any(mode[name] for mode in modes)},
-        headline=lambda case: texts.headline(case, recommendation),
+        headline=lambda case: headline(case, recommendation),
         signed=signed,
         calls=calls,
         verdicts=VERDICTS,

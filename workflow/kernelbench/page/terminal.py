@@ -2,8 +2,9 @@
 
 from rich.table import Table
 
+from kernelbench.analysis.reasons import headline
 from kernelbench.numbers import calls, signed
-from kernelbench.page.texts import has_undecided, headline, measured, remark
+from kernelbench.page.texts import has_undecided, measured, remark
 
 MORE = "? is undecided. More repeats decide more, and what is measured is kept: --config model=… repeats=5"
 

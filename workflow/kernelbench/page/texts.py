@@ -2,10 +2,7 @@
 
 from kernelbench.analysis.reasons import STATUSES
 from kernelbench.harness.runners.compile import PASSED
-from kernelbench.numbers import ci, with_unit
-
-# What a speedup by the metric is a speedup of, where it is not the obvious one.
-METRICS = {"latency": "", "throughput": ", call after call", "device": " on the GPU"}
+from kernelbench.numbers import with_unit
 
 # Of a model that is called with gradients, this would capture the backward pass as well.
 CAPTURED_CALL = """with torch.no_grad():  # inference, with inputs of this shape
@@ -31,15 +28,6 @@ def remark(mode: dict) -> str:
     """Return what is to say of a mode beside its numbers: why it has none, and its note."""
     status = "" if mode["status"] == "ok" else STATUSES.get(mode["status"], mode["status"])
     return ": ".join(filter(None, [status, mode["note"]]))
-
-
-def headline(case: dict, recommendation: dict) -> str:
-    """Return how much faster the recommended mode of a case is, or that there is none."""
-    if case["mode"] is None:
-        return "no recommendation"
-    if case["speedup"] is None:
-        return "leave the model as it is"
-    return f"{ci(case)} times as fast as {recommendation['baseline']}{METRICS[recommendation['metric']]}"
 
 
 def has_undecided(recommendation: dict) -> bool:

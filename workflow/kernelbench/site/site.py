@@ -10,9 +10,9 @@ import vl_convert
 from jinja2 import Environment, PackageLoader
 
 from kernelbench import numbers
+from kernelbench.analysis import reasons
 from kernelbench.analysis.reasons import STATUSES, VERDICTS
 from kernelbench.analysis.studies import Studies
-from kernelbench.page import texts
 from kernelbench.page.page import read_style
 from kernelbench.site import cells, charts, claims, trust
 
@@ -23,13 +23,14 @@ METRICS = {
     "device": "GPU time",
     "first_call": "first call",
     "peak_memory": "memory",
+    "kernels": "kernel time",
     "host": "the host's time",
     "event": "CUDA events",
     "graph": "graph replay",
     "do_bench": "do_bench",
 }
 GAINS = {
-    **{metric: f"times as fast as eager{suffix}" for metric, suffix in texts.METRICS.items()},
+    **{metric: f"times as fast as eager{suffix}" for metric, suffix in reasons.METRICS.items()},
     "first_call": "times as fast as eager in its first call",
     "peak_memory": "times less memory than eager",
 }

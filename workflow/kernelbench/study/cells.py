@@ -91,6 +91,11 @@ def workload_name(op: str, entry: dict) -> str:
     return entry.get("workload", op)
 
 
+def trains(op: str, entry: dict) -> bool:
+    """Say whether a call of an op is a training step."""
+    return entry.get("trains", _class(op, entry).trains)
+
+
 def libraries(op: str, entry: dict) -> tuple[str, ...]:
     """Return the libraries that the workload of an op knows."""
     return _class(op, entry).libraries

@@ -163,6 +163,7 @@ class Config(Model):
     note: str = ABSENT
     seed: Seed
     repeats: Repeats
+    looks: Several[Annotated[int, Field(ge=1)]] = ABSENT
     dtypes: Several[str]
     baselines: Several[str]
     metric: Literal["latency", "throughput", "device"] = ABSENT
