@@ -33,7 +33,8 @@ def main() -> None:
         study = read_study(name)
         # A study from before there was a choice started a new process for each job; a note is of the recording.
         config = {"start": "fresh", **study, "machine": "auto", "recorded": arguments.recorded}
-        config.pop("note", None)
+        for key in ("note", "looks"):
+            config.pop(key, None)
         results = Path(Study(config).results)
         nested_run.make(config, results, "report.pdf", arguments.gpus, "reproduce")
         print(f"{name}: {results / 'report.pdf'}", flush=True)

@@ -12,6 +12,7 @@ from kernelbench.analysis.summary import summarize, write_csv
 from kernelbench.claims import rules
 from kernelbench.claims.comparison import compare, judge, report
 from kernelbench.claims.remeasure import choose, find_claim, find_study, preview, require_rows, require_same
+from kernelbench.claims.rule_file import values
 from kernelbench.errors import InputError, run
 from kernelbench.paper.provenance import find_differences
 from kernelbench.records.job_table import read as read_jobs
@@ -52,7 +53,9 @@ def main() -> None:
     about = [
         claim
         for claim in known
-        if rules.is_about_cells(claim["rule"]) and all(name in own for name in rules.topics(claim["rule"]))
+        if rules.is_about_cells(claim["rule"])
+        and all(name in own for name in values(claim["rule"].get("study", [])))
+        and rules.find_documents(claim["rule"], own)
     ]
     for part in find_differences(again, document):
         console.print(f"differs: {part['differs']} {part['here']}, recorded with {part['recorded']}", soft_wrap=True)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from kernelbench.analysis import intervals
 from kernelbench.analysis.measurements import Measurements
-from kernelbench.claims.rules import FAILS, HOLDS, OPEN, Outcome, evaluate
+from kernelbench.claims.rules import FAILS, HOLDS, OPEN, Outcome, decide, find_rows
 from kernelbench.study.cells import ARM, CELL
 from kernelbench.study.metrics import ALL, LESS_FLOOR
 
@@ -81,7 +81,8 @@ def judge(claims: list[dict], recorded: dict, again: dict) -> list[tuple[str, Ou
     speedups = [row for row in again["speedups"] if row["size"] != ALL or row["op"] in whole]
     measured, judged = {**again, "study": recorded["study"], "speedups": speedups}, []
     for claim in claims:
-        old, new = (evaluate(claim["rule"], [document]) for document in (recorded, measured))
+        rule = claim["rule"]
+        old, new = (decide(rule, find_rows(rule, document)) for document in (recorded, measured))
         judged.append((claim["sentence"], old, new, FOLLOWS.get((old.outcome, new.outcome), OPEN)))
     return judged
 

@@ -8,6 +8,7 @@ from kernelbench.analysis.studies import OPS
 from kernelbench.claims.rule_file import values
 from kernelbench.errors import InputError
 from kernelbench.paths import ROOT
+from kernelbench.study.cells import workload_name
 from kernelbench.study.config import RECORDED
 from kernelbench.study.metrics import ALL, DERIVED, MEASURED
 from kernelbench.study.validation import require_known
@@ -24,6 +25,7 @@ def known(*studies: Mapping) -> dict[str, list[str]]:
     names = {
         "study": [*topics, *(f"cpu-{name}" for name in topics), *(f"{name} 2" for name in topics)],
         "op": [op for op, _ in ops],
+        "workload": [workload_name(op, entry) for op, entry in ops],
         "dtype": [dtype for entry in (*found, *(entry for _, entry in ops)) for dtype in entry.get("dtypes", ())],
         "size": [*(str(size) for _, entry in ops for size in entry.get("sizes", ())), ALL],
         "mode": modes,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 import yaml
 
-from kernelbench.analysis.studies import topic
-from kernelbench.claims.rules import evaluate, is_about_cells, select, topics
+from kernelbench.analysis.studies import GPU, topic
+from kernelbench.claims.rule_file import values
+from kernelbench.claims.rules import evaluate, is_about_cells, say_studies, select
 from kernelbench.errors import InputError
 from kernelbench.numbers import duration
 from kernelbench.study import machine
@@ -128,8 +129,8 @@ def _cut(study: dict, drawn: pd.DataFrame, repeats: int) -> dict:
             entry["only"] = cut_sizes(entry["only"])
         if "series" in entry:  # It measures other sizes than those of the cells.
             entry["series"] = {op: sizes for op, sizes in entry["series"].items() if op in ops}
-    # The note is about the recording, and targets may name modes that are left out.
-    same = {key: value for key, value in study.items() if key not in ("note", "targets")}
+    # The note and the looks are about the recording, and targets may name modes that are left out.
+    same = {key: value for key, value in study.items() if key not in ("note", "looks", "targets")}
     baselines = [mode for mode in study["baselines"] if mode in ran]
     changed = {"ops": ops, "modes": modes, "baselines": baselines, "repeats": repeats}
     # A study from before `start` was a setting started a new process for each job.
@@ -162,13 +163,16 @@ def list_topics_once(recorded: list[str], on_cpu: bool) -> list[str]:
 
 def find_study(claim: dict, recorded: list[str]) -> str:
     """Return the first of the recorded studies that a claim is about; raise InputError if there is none."""
-    wanted = topics(claim["rule"])[0]
+    rule = claim["rule"]
     for name in recorded:
-        if topic(read_study(name)) == wanted:
+        study = read_study(name)
+        device = "cpu" if name.startswith("cpu") else GPU
+        named = topic(study) in values(rule["study"]) if "study" in rule else device == rule.get("device", GPU)
+        if named and select(rule, study):
             return name
     raise InputError(
-        f"config: verify.claim: {claim['id']} is about {wanted}, which no recorded study is; allowed: a claim about "
-        f"one of {recorded}"
+        f"config: verify.claim: {claim['id']} is about {say_studies(rule)}, and none of {recorded} has a row of it; "
+        "allowed: a claim about one of these"
     )
 
 

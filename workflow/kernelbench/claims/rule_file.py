@@ -1,5 +1,6 @@
 """The form of a rule in claims.yaml and published.yaml; docs/extending.md explains its keys."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -17,7 +18,8 @@ KEYS = {
     "compilation": (*CELL, "mode"),
     "arms": ("mode", "baseline", "metric"),
     "law": ("mode", "metric"),
-    "first_repeats": ("metric",),
+    "first_repeats": ("repeats", "metric"),
+    "clustered": ("metric",),
 }
 Names = OneOrSeveral[str]
 Verdict = Literal["faster", "slower", "equivalent"]
@@ -50,8 +52,11 @@ class Rule(Model):
     """The rows of a table that a claim is about, and the condition that they must meet."""
 
     study: Names = ABSENT
+    device: Literal["cuda", "cpu"] = ABSENT
     table: Literal[(*KEYS,)] = ABSENT
     op: Names = ABSENT
+    workload: Names = ABSENT
+    trains: bool = ABSENT
     cells: Several[Annotated[str, matching("[^ ]+ [^ ]+", "an op and a size, as in resnet50 64")]] = ABSENT
     dtype: Names = ABSENT
     size: OneOrSeveral[Size] = ABSENT
@@ -76,6 +81,12 @@ class Claim(Model):
     id: Identity
     sentence: Annotated[str, matching(r"(?!.*[.] ).*[.]", "one sentence that ends with a full stop")]
     rule: Rule
+
+
+def names_study(text: str, name: str) -> bool:
+    """Say whether a text names the study of a topic, as in "the ops study" or "the ops and kernels studies"."""
+    bare = name.removeprefix("cpu-")
+    return re.search(rf"\b{re.escape(bare)}\b[^.]*\bstud(y|ies)\b", text) is not None
 
 
 def values(given) -> list[str]:

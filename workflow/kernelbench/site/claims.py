@@ -40,12 +40,16 @@ def _name_axis(rule: dict) -> str:
 
 def _list_rows(rule: dict, studies: Studies) -> Iterator[dict]:
     """Yield {label, value, low, high, verdict, text} of each row of a rule that has a finite value."""
-    topics = [topic for topic in rules.topics(rule) if topic in studies]
-    found = {(topic, *key): row for topic in topics for key, row in find_rows(rule, studies.of(topic)).items() if row}
+    found = {
+        (document["study"]["machine"], *key): row
+        for document in rules.find_documents(rule, studies)
+        for key, row in find_rows(rule, document).items()
+        if row
+    }
     varies = [len(set(column)) > 1 for column in zip(*found, strict=True)]
     # A column that the rule names, and what has no interval, is its own bounds.
     column = "calls" if table_of(rule) == "payback" else VALUES[table_of(rule)]
-    for (topic, *key), row in found.items():
+    for (machine, *key), row in found.items():
         low, high = find_bounds(row, rule)
         if low is None or isinf(high):
             continue
@@ -53,14 +57,14 @@ def _list_rows(rule: dict, studies: Studies) -> Iterator[dict]:
         bounds = (low, high) if low < high else (None, None)
         text = numbers.ci(dict(zip(("speedup", "ci_low", "ci_high"), (value, *bounds), strict=True)))
         own = {"value": value, "low": low, "high": high, "verdict": row.get("verdict") or "", "text": text}
-        yield {"label": _label(topic, key, varies, rule), **own}
+        yield {"label": _label(machine, key, varies, rule), **own}
 
 
-def _label(topic: str, key: list[str], varies: list[bool], rule: dict) -> str:
+def _label(machine: str, key: list[str], varies: list[bool], rule: dict) -> str:
     """Return the cell of a row, and of its other words those that are not the same in all rows."""
-    words = [topic, *key]
+    words = [machine, *key]
     if not rules.is_about_cells(rule):
         return ", ".join(word for word, own in zip(words, varies, strict=True) if own) or ", ".join(key)
     _, op, dtype, size, *rest = words
-    others = zip((topic, dtype, *rest), (varies[0], varies[2], *varies[4:]), strict=True)
+    others = zip((machine, dtype, *rest), (varies[0], varies[2], *varies[4:]), strict=True)
     return ", ".join([name(op, size), *(word for word, own in others if own)])
