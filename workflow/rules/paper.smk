@@ -53,10 +53,11 @@ rule draw_article:
         "python workflow/scripts/draw_article.py --documents {input.documents:q} --output {output:q} > {log:q} 2>&1"
 
 
-# Fill the values into the text and judge its claims.
+# Fill the values into the text and judge its claims; check the README against the same data.
 rule write_article:
     input:
         text="paper/paper.md",
+        readme=["README.md", "paper/readme.md"],
         claims="paper/claims.yaml",
         constants="paper/constants.yaml",
         published="paper/published.yaml",
@@ -73,7 +74,7 @@ rule write_article:
     resources:
         **lanes.beside(),
     shell:
-        "python workflow/scripts/write_article.py --text {input.text:q} --claims {input.claims:q}"
+        "python workflow/scripts/write_article.py --text {input.text:q} --readme {input.readme:q} --claims {input.claims:q}"
         " --constants {input.constants:q} --published {input.published:q} --documents {input.documents:q}"
         " --defects {input.defects:q} --figures paper/build/figures --outcomes {output.outcomes:q}"
         " --output {output.text:q} > {log:q} 2>&1"

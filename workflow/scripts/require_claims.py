@@ -1,4 +1,4 @@
-"""Refuse an article that says what its data do not: name each such line, unless a draft was asked for."""
+"""Refuse an article or a README that says what its data do not: name each such line, unless a draft was asked for."""
 
 import argparse
 import json
@@ -15,11 +15,11 @@ def main() -> None:
     arguments = parser.parse_args()
     marks = json.loads(arguments.outcomes.read_text(encoding="utf-8"))["marks"]
     for mark in marks:
-        print(f"paper.md: line {mark['line']}: {mark['what']}", file=sys.stderr)
+        print(f"{mark['file']}: line {mark['line']}: {mark['what']}", file=sys.stderr)
     if marks and not arguments.draft:
         raise InputError(
-            f"paper/paper.pdf is a draft: {len(marks)} places say what the recorded data do not; rewrite these lines "
-            "of paper/paper.md, or set draft: true in the config"
+            f"paper/paper.pdf is a draft: {len(marks)} places say what the recorded data do not; rewrite these lines, "
+            "or set draft: true in the config"
         )
 
 

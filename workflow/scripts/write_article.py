@@ -1,4 +1,4 @@
-"""Write the article's text: fill in its values, judge its claims, and mark what the data do not say."""
+"""Write the article's text: fill in its values, judge its claims, and mark what the data do not say, in README, too."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from kernelbench.analysis import host_law
 from kernelbench.analysis.studies import Studies
 from kernelbench.claims import published, rules
 from kernelbench.errors import InputError, run
-from kernelbench.paper import article, tables
+from kernelbench.paper import article, readme, tables
 from kernelbench.paper.values import Values
 from kernelbench.records.quality_gate import Defect
 
@@ -20,6 +20,7 @@ from kernelbench.records.quality_gate import Defect
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--text", type=Path, required=True, help="paper.md")
+    parser.add_argument("--readme", type=Path, nargs=2, required=True, help="README.md, and paper/readme.md")
     parser.add_argument("--claims", type=Path, required=True, help="claims.yaml")
     parser.add_argument("--constants", type=Path, required=True, help="constants.yaml")
     parser.add_argument("--published", type=Path, required=True, help="published.yaml")
@@ -43,6 +44,7 @@ def main() -> None:
     }
     text = arguments.text.read_text(encoding="utf-8")
     rendered, marks = article.render(text, arguments.text.name, functions, judged)
+    marks += readme.check(*(path.read_text(encoding="utf-8") for path in arguments.readme), functions, judged)
     defects = [defect for path in arguments.defects for defect in json.loads(path.read_text(encoding="utf-8"))]
     reasons = [f"{defect.pop('study')}: {Defect(**defect).where}" for defect in defects]
     arguments.output.write_text(article.head(marks, reasons) + rendered, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Figures of calls: what the host and the device do in one, and what the law makes of that."""
+"""Figures of calls: what the host and the kernels do in one, and what the law makes of that."""
 
 from collections import Counter
 
@@ -34,11 +34,11 @@ def draw_predictions(studies: Studies):
         axis.plot(axis.get_xlim(), axis.get_xlim(), zorder=0.9, **style.DIAGONAL)
         rows = [row for row in studies.predictions if row.metric == metric]
         _draw_points(axis, rows)
-        _name_misses(axis, [row for row in rows if row.right is False], studies)
+        _name_misses(axis, [row for row in rows if row.on_wrong_side], studies)
         axis.set_xlabel("predicted speedup over eager")
     axes[0, 0].set_ylabel("measured speedup over eager")
     fitted = parts.make_key("hollow: study that the law was fitted to", **style.HOLLOW)
-    ring = parts.make_key("ring: predicted on the wrong side of 1", **style.RING_KEY)
+    ring = parts.make_key("ring: wrong side of 1, by more than δ", **style.RING_KEY)
     parts.add_legend(figure, [*list_modes(host_law.MODES), fitted, ring], 4)
     return figure
 
@@ -123,7 +123,7 @@ def _draw_laws(axis, laws: dict[str, host_law.Law], widest: float) -> list:
 
 
 def draw_parts(studies: Studies):
-    """Return the host's and the device's time of a call with its latency, by mode: a panel per cell."""
+    """Return the host's and the kernels' time of a call with its latency, by mode: a panel per cell."""
     panels = [
         (at, _split_calls(studies, which, at)) for which, cells in SPLIT.items() for at in locate(studies, which, cells)
     ]
@@ -143,7 +143,7 @@ def draw_parts(studies: Studies):
         axis.tick_params(axis="y", length=0)
     axes[0, 0].set_yticks(range(len(CALLED)), labels=[MODES[mode] for mode in CALLED])
     axes[0, 0].set_ylim(len(CALLED) - 0.45, -0.55)
-    bars = [Patch(color=style.GREY, label="host"), Patch(facecolor=style.GREY, label="device", **style.DEVICE)]
+    bars = [Patch(color=style.GREY, label="host"), Patch(facecolor=style.GREY, label="kernels", **style.DEVICE)]
     parts.add_legend(figure, [*bars, parts.make_key("latency, 95 % interval", **style.END_KEY)], 3)
     return figure
 
@@ -157,10 +157,10 @@ def _split_calls(studies: Studies, which: str, at: dict) -> dict[str, tuple]:
 
 
 def _draw_split(axis, mode: str, call: host_law.Call, latency: tuple, scale: float) -> None:
-    """Draw the host's bar above the device's, and a tick across both where a caller who waits sees the call end."""
+    """Draw the host's bar above the kernels', and a tick across both where a caller who waits sees the call end."""
     y, colour = CALLED.index(mode), style.look(mode)["color"]
     axis.barh(y - 0.19, call.host / scale, 0.38, color=colour)
-    axis.barh(y + 0.19, call.device / scale, 0.38, color=colour, **style.DEVICE)
+    axis.barh(y + 0.19, call.kernels / scale, 0.38, color=colour, **style.DEVICE)
     latency = tuple(number / scale for number in latency)
     axis.plot([latency[0]] * 2, [y - 0.44, y + 0.44], **style.END)
     parts.draw_intervals(axis, "x", [y], [latency], **style.END_INTERVAL)

@@ -26,10 +26,11 @@ NAMED = re.compile(r"""claim\(["']([^"']+)["']\)""")
 
 @dataclass(frozen=True)
 class Mark:
-    """Where the text says what the data do not: its line, and what is wrong there."""
+    """Where a text says what the data do not: its line, what is wrong there, and its file."""
 
     line: int
     what: str
+    file: str = "paper.md"
 
 
 def render(
@@ -69,7 +70,7 @@ def _fill(line: str, number: int, name: str, functions: dict[str, Callable[..., 
 
     def replace(found: re.Match) -> str:
         try:
-            return _call(found[1].strip(), functions)
+            return call(found[1].strip(), functions)
         except NoData as error:
             marks.append(Mark(number, str(error)))
             mark = f"**[⚠ {len(marks)}]**"
@@ -81,13 +82,13 @@ def _fill(line: str, number: int, name: str, functions: dict[str, Callable[..., 
     return ADDRESS.sub(replace, line)
 
 
-def _call(address: str, functions: dict[str, Callable[..., str]]) -> str:
+def call(address: str, functions: dict[str, Callable[..., str]]) -> str:
     """Return what a call with literals returns; raise InputError for anything else."""
     try:
-        call = ast.parse(address, mode="eval").body
-        positional = [ast.literal_eval(argument) for argument in call.args]
-        named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-        function = functions[call.func.id]
+        found = ast.parse(address, mode="eval").body
+        positional = [ast.literal_eval(argument) for argument in found.args]
+        named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in found.keywords}
+        function = functions[found.func.id]
     except (SyntaxError, AttributeError, ValueError):
         raise InputError(f"{address}: is no address; allowed: a function with texts and numbers") from None
     except KeyError as error:
@@ -118,7 +119,7 @@ def sections(text: str) -> dict[str, str]:
 
 def head(marks: list[Mark], defects: list[str]) -> str:
     """Return the metadata of a draft: that it is one, and why; nothing where the article is none."""
-    notes = [f"{place}. Line {mark.line}: {mark.what}" for place, mark in enumerate(marks, 1)]
+    notes = [f"{place}. {mark.file}, line {mark.line}: {mark.what}" for place, mark in enumerate(marks, 1)]
     notes += [f"- {defect}" for defect in defects]
     return (
         "\n".join(["---", "draft: true", "notes: |", *(f"  {note}" for note in notes), "---", "", ""]) if notes else ""

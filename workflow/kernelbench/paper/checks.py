@@ -11,17 +11,21 @@ from kernelbench.analysis.studies import Studies
 from kernelbench.analysis.targets import holds_floor, meets
 from kernelbench.notes import FLAGS, find
 from kernelbench.paper.markdown import code, escape, sheet
-from kernelbench.paper.results import FLAGGED
+from kernelbench.paper.results import FLAGGED, TIMED
 from kernelbench.study.metrics import ALL
 
 # How many cells are named whose jobs are in doubt.
 NAMED = 8
+# What becomes of verdicts under another estimate: the keys of compare_verdicts.
+STANDING = ("decided", "same", "undecided", "opposite")
 
 
 def quality(document: dict) -> Iterator[str]:
     """Yield how narrow the intervals are, what the controls say, which jobs are in doubt, and the goals."""
     yield _precision(document)
     yield _controls(document)
+    yield from _clustered(document)
+    yield _first_repeats(document)
     yield _doubts(document)
     yield _targets(document)
 
@@ -47,20 +51,47 @@ def _precision(document: dict) -> str:
 
 
 def _controls(document: dict) -> str:
-    tables = [document["control"], document["by_gpu"], {row["metric"]: row for row in document["first_repeats"]}]
+    tables = [document["control"], document["by_gpu"]]
     rows = []
     for metric in dict.fromkeys(metric for table in tables for metric in table):
-        same, gpu, first = (table.get(metric, {}) for table in tables)
+        same, gpu = (table.get(metric, {}) for table in tables)
         rows.append({
             "metric": metric.replace("_", " "),
             "A/A cells": same.get("cells"),
             "95 % within": numbers.percent(same.get("p95")),
             "GPUs apart": "{apart} of {of}".format(**gpu) if gpu.get("of") else None,
             "typically by": numbers.percent(gpu["median"] if gpu.get("of") else None),
-            "first repeats agree": "{same} of {decided}".format(**first) if first else None,
-            "opposite": first.get("opposite"),
         })  # fmt: skip
-    return sheet(rows, "lrrrrrr", "Eager against itself (A/A), dependence on the GPU, and the first repeats alone")
+    return sheet(rows, "lrrrr", "Eager against itself (A/A), and dependence on the GPU")
+
+
+def _first_repeats(document: dict) -> str:
+    """Return what the repeats before each look at the data say."""
+    named = ("repeats", "metric", *STANDING)
+    columns = {name.replace("_", " "): name for name in named}
+    caption = (
+        "Decided verdicts of all repeats, and what becomes of them with the repeats before a look at the data alone"
+    )
+    return sheet(document["first_repeats"], "rlrrrr", caption, columns)
+
+
+def _clustered(document: dict) -> Iterator[str]:
+    """Yield what becomes of the verdicts with GPUs in the place of repeats, and which ones change."""
+    found = document["clustered"]
+    columns = {name: name for name in ("gpus", "metric", *STANDING)}
+    caption = "Decided verdicts over repeats, and what becomes of them over GPUs, each with the mean of its repeats"
+    yield sheet(found, "rlrrrr", caption, columns)
+    rows = []
+    for row in found:
+        if row["metric"] in TIMED:
+            for pair in dict.fromkeys((each["verdict"], each["clustered"]) for each in row["changed"]):
+                own = [each for each in row["changed"] if (each["verdict"], each["clustered"]) == pair]
+                by_mode = {}
+                for each in own:
+                    by_mode.setdefault(each["mode"], []).append(f"{each['op']} {each['size']}")
+                cells = "; ".join(f"`{mode}`: {escape(', '.join(cells))}" for mode, cells in by_mode.items())
+                rows.append({"metric": row["metric"], "over repeats": pair[0], "over GPUs": pair[1], "cells": cells})
+    yield sheet(rows, "llll", "Verdicts that change with GPUs in the place of repeats")
 
 
 def _doubts(document: dict) -> str:
@@ -111,29 +142,65 @@ def _least(row: dict) -> str | None:
 
 def predictions(studies: Studies) -> Iterator[str]:
     """Yield the constants of the law, how well it predicts each study, and the verdicts that it misses."""
-    laws = [{"mode": mode, "call": law.call, "each": law.each} for mode, law in studies.laws.items()]
-    columns = {"mode": code("mode"), "a call, µs": "call", "each launch or copied input, µs": "each"}
-    yield sheet(laws, "lrr", "Constants of the law", columns)
+    laws = [{"mode": mode, **vars(law)} for mode, law in studies.laws.items()]
+    columns = {
+        "mode": code("mode"), "a call, µs": "call", "each launch or copied input, µs": "each",
+        "instead of both, µs": "constant",
+    }  # fmt: skip
+    yield sheet(laws, "lrrr", "Constants of the law, and the one constant that its baseline has instead", columns)
+    yield _baselines(studies)
     rows = [{"study": found["study"]["machine"], **row} for found in studies.documents for row in found["law"]]
     columns = {
         "study": code("study"), "mode": code("mode"), "metric": "metric", "predictions": "rows", "decided": "decided",
-        "right": "right", "median error": lambda row: numbers.percent(row["error"]),
+        "right": "right", "median error": lambda row: numbers.percent(row["error"]), "outside": "missed",
     }  # fmt: skip
-    yield sheet(rows, "lllrrrr", f"Predictions by study, mode (`{host_law.COMPILED}` or replayed) and metric", columns)
-    missed = [{**row._asdict(), "speedup": row.measured} for row in studies.predictions if row.right is False]
+    yield sheet(rows, "lllrrrrr", f"Predictions by study, mode (`{host_law.COMPILED}` or replayed) and metric", columns)
+    missed = [{**row._asdict(), "speedup": row.measured} for row in studies.predictions if row.on_wrong_side]
     columns = {
         "study": code("study"), "op": code("op"), "size": lambda row: escape(row["size"]), "mode": code("mode"),
         "metric": "metric", "predicted": lambda row: numbers.factor(row["predicted"]), "measured": numbers.ci,
         "verdict": "verdict",
     }  # fmt: skip
-    yield sheet(missed, "llrllrrl", "Verdicts that the law misses", columns)
+    caption = "Predictions on the wrong side of one that the interval excludes by more than δ"
+    yield sheet(missed, "llrllrrl", caption, columns)
 
 
-def coverage(found: dict) -> str:
-    """Return how often the intervals hold the truth, by what was simulated and the number of repeats."""
+def _baselines(studies: Studies) -> str:
+    """Return how well the law and simpler predictors do, on workloads that the fitted study has and on others."""
+    kinds = {"fitted workloads": True, "other workloads": False}
+    rows = []
+    for mode in host_law.MODES:
+        for kind, known in kinds.items():
+            own = [row for row in studies.predictions if not row.fitted and (row.mode, row.known) == (mode, known)]
+            for predictor, column in host_law.PREDICTORS.items() if own else ():
+                found = host_law.accuracy(own, column)
+                rows.append({
+                    "mode": f"`{mode}`", "cells": kind, "predictor": predictor, "predictions": found["rows"],
+                    "right signs": f"{found['right']} of {found['decided']}",
+                    "median error": numbers.percent(found["error"]),
+                })  # fmt: skip
+    return sheet(rows, "lllrrr", "The law and its baselines, without the study that they were fitted to")
+
+
+def coverage(found: dict) -> Iterator[str]:
+    """Yield how often the intervals hold the truth, by what was simulated, and what boots for repeats change."""
     rows = [
         {"simulated": escape(name), **{f"{n} repeats": numbers.percent(share) for n, share in row["held"].items()}}
         for name, row in found["coverage"].items()
     ]
     caption = "Share of 95 % intervals that hold the true speedup, of {draws:,} simulated studies".format(**found)
-    return sheet(rows, "l" + "r" * (len(rows[0]) - 1), caption)
+    yield sheet(rows, "l" + "r" * (len(rows[0]) - 1), caption)
+    keys = dict.fromkeys((row["ratio"], row["boots"], row["repeats"]) for row in found["hosts"])
+    rows = []
+    for ratio, boots, repeats in keys:
+        own = {row["design"]: row for row in found["hosts"] if (row["ratio"], row["boots"]) == (ratio, boots)}
+        shown = {
+            name: f"{numbers.percent(row['covered'])}, {numbers.percent(row['power'])}" for name, row in own.items()
+        }
+        rows.append({"host spread": ratio, "boots": boots, "repeats": repeats, **shown})
+    caption = (
+        "Simulated studies of 100 speedups, half of them 10 %: share of intervals that hold the truth of any host, and "
+        "share of the effects that get a verdict after Holm's correction, by what an interval is over. Host spread: "
+        "standard deviation between boots over that between the repeats of a boot"
+    )
+    yield sheet(rows, "rrr" + "r" * (len(rows[0]) - 3) if rows else "", caption)

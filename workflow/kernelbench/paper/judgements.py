@@ -6,7 +6,7 @@ from kernelbench import numbers
 from kernelbench.analysis.studies import Studies, name_device
 from kernelbench.claims import published
 from kernelbench.claims.by_machine import NOT_MEASURED, judge_by_machine, machine_of
-from kernelbench.claims.rules import column_of, topics, values, word_of
+from kernelbench.claims.rules import column_of, say_studies, values, word_of
 from kernelbench.numbers import BLANK
 from kernelbench.paper.markdown import code, escape, sheet
 
@@ -36,11 +36,13 @@ def rule(of: dict) -> str:
     word = word_of(of)
     table = of.get("table", "speedups")
     sizes = [f"({_listed(of['size'])})"] if "size" in of else []
-    cells = _listed(of.get("cells", of.get("op", [])))
+    kind = {True: "training", False: "inference"}
+    named = [_listed(of[key]) for key in ("workload", "op", "cells") if key in of]
+    cells = " ".join([*named, *([kind[of["trains"]]] if "trains" in of else [])])
     baseline = of.get("baseline", "eager" if table in ("speedups", "arms") else None)
     compared = " over ".join(_listed(part) for part in (of.get("mode"), baseline) if part)
     parts = [
-        " and ".join(topics(of)),
+        say_studies(of),
         *([] if table == "speedups" else [f"table {table}"]),
         " ".join(part for part in (cells, *sizes, _listed(of.get("dtype", []))) if part),
         compared,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from kernelbench import code_digest, numbers
+from kernelbench.analysis.boots import describe
 from kernelbench.numbers import BLANK
 from kernelbench.paper.markdown import ROOM, escape, sheet, table
 from kernelbench.paths import ROOT
@@ -35,6 +36,7 @@ def machine(document: dict) -> list[tuple[str, str]]:
         ("CPU", f"{environment['host']['cpu']}, {numbers.text(environment['host']['cores'])} cores"),
         ("software", ", ".join(f"{name} {version}" for name, version in list_versions(document).items())),
         ("repeats, jobs", f"{study['repeats']}, {numbers.number(environment['jobs'])}"),
+        ("intervals over", describe(study["repeats"], document["boots"])),
         ("time of all jobs", f"{environment['job_seconds'] / 60:,.0f} minutes"),
         ("measured", f"{_minute(environment['first_started'])} to {_minute(environment['last_started'])} UTC"),
         ("equivalent within", ", ".join(margins)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kernelbench.analysis.boots import describe
 from kernelbench.analysis.studies import Studies, topic
 from kernelbench.claims.rules import FAILS, HOLDS, OPEN
 from kernelbench.numbers import NBSP
@@ -96,7 +97,8 @@ def _beside(document: dict, recorded: dict | None) -> str:
                 name: f"{shown}{BREAK}{text}" for (name, shown), text in zip(rows[key].items(), below, strict=True)
             }
     beside = f", above those of `{recorded['study']['machine']}`; {DIFFERS} another verdict" if recorded else ""
-    caption = f"Speedups over `{baseline}`, with 95 % intervals{beside} ({results.LEGEND})"
+    over_what = describe(document["study"]["repeats"], document["boots"])
+    caption = f"Speedups over `{baseline}`, with 95 % intervals over {over_what}{beside} ({results.LEGEND})"
     return results.cell_sheet(rows, ("l" if recorded else "") + "r" * len(metrics), caption)
 
 

@@ -6,13 +6,14 @@ from itertools import takewhile
 import pandas as pd
 
 from kernelbench import numbers
+from kernelbench.analysis.boots import describe
 from kernelbench.analysis.studies import CELL, order
 from kernelbench.notes import FLAGS, find
 from kernelbench.paper.markdown import code, escape, sheet
 from kernelbench.study.cells import CONTROL
 
 ROW = (*CELL, "mode")
-TIMED = ("device", "latency", "throughput")
+TIMED = ("device", "kernels", "latency", "throughput")
 TIMES = (*TIMED, "host", "first_call", "peak_memory")
 # What the compiler says of itself, in one column, by its key in summary.json.
 COMPILED = {"graphs": "graphs", "graph_breaks": "breaks", "recompiles": "recompiles"}
@@ -80,7 +81,8 @@ def speedups(document: dict) -> Iterator[str]:
             after = {"paid after": numbers.calls(paid.get(key))} if pays else {}
             shown = {metric: speedup(own.get(metric)) for metric in metrics}
             rows[key] = {**shown, **after, "cause": escape(", ".join(causes))}
-        caption = f"Speedups over `{baseline}`, with 95 % intervals ({LEGEND})"
+        over_what = describe(document["study"]["repeats"], document["boots"])
+        caption = f"Speedups over `{baseline}`, with 95 % intervals over {over_what} ({LEGEND})"
         yield cell_sheet(rows, "r" * (len(metrics) + pays) + "l", caption)
 
 
@@ -120,7 +122,7 @@ def times(document: dict) -> str:
                 for metric in metrics
             },
             ", ".join(COMPILED.values()): counts or None,
-            "kernels": numbers.number(own.get("launched") or None),
+            "launched": numbers.number(own.get("launched") or None),
         }
     caption = "Times of a call, memory, and what was compiled: geometric means over the repeats, counts of the first"
     return cell_sheet(rows, "r" * (len(metrics) + 2), caption)

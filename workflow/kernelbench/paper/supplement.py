@@ -21,7 +21,7 @@ def supplement(studies: Studies, claims: list[dict], published: dict, coverage: 
     pieces += _section("Claims of the article", "claims", judgements.claims(claims, studies))
     tables = [table for work in published["works"] for table in judgements.earlier(studies, work)]
     pieces += _section("Earlier work", "earlier", tables)
-    about_all = [*checks.predictions(studies), checks.coverage(coverage)]
+    about_all = [*checks.predictions(studies), *checks.coverage(coverage)]
     pieces += _section("The law and the intervals", "checks", about_all)
     for document in studies.documents:
         label = document["study"]["machine"]

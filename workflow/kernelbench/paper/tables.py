@@ -73,23 +73,24 @@ def _law(studies: Studies, _: dict) -> tuple:
         own = [row for row in studies.predictions if row.study == document["study"]["machine"] and not row.fitted]
         if own:
             by_pair = {(row["mode"], row["metric"]): row for row in document["law"]}
-            alone = "{alone} of {decided}".format(**host_law.accuracy(own))
+            alone = "{right} of {decided}".format(**host_law.accuracy(own, "by_kernels"))
+            outside = "{missed} of {tested}".format(**host_law.accuracy(own))
             # A call has the same host time by either metric.
             host = numbers.percent(by_pair.get(pairs[0], {}).get("host"))
             right = [_right(by_pair.get(pair)) for pair in pairs]
-            rows.append([studies.title(document), *right, alone, host, _missed(own)])
-    return [*header, "By device time alone", "Host time", "Missed"], rows, "lrrrrrrl"
+            rows.append([studies.title(document), *right, alone, host, outside, _name_wrong_sides(own)])
+    return [*header, "Kernels alone", "Host time", "Outside", "Wrong side"], rows, "lrrrrrrrl"
 
 
 def _right(row: dict | None) -> str:
     return f"{row['right']} of {row['decided']}, {numbers.percent(row['error'])}" if row else BLANK
 
 
-def _missed(rows: list[host_law.Prediction]) -> str:
+def _name_wrong_sides(rows: list[host_law.Prediction]) -> str:
     named = [
         f"{name(row.op, row.size)} ({numbers.factor(row.predicted)}, {numbers.factor(row.measured)})"
         for row in rows
-        if row.right is False
+        if row.on_wrong_side
     ]
     return "; ".join(named) or BLANK
 
@@ -128,13 +129,14 @@ def _span(studies: Studies, which: str, mode: str, metric: str, over: str, **whe
 
 
 def _timers(studies: Studies, _: dict) -> tuple:
-    """The same calls by three timers."""
+    """The same calls by four timers."""
+    timers = ("kernels", "device", "event", "do_bench")
     rows = [
         [name(at["op"], at["size"]),
-         *(_speedup(studies, "timers", at, "compile", metric, "eager") for metric in ("device", "event", "do_bench"))]
+         *(_speedup(studies, "timers", at, "compile", metric, "eager") for metric in timers)]
         for at in _models_of(studies, "timers")
     ]  # fmt: skip
-    return ["Cell", "Device time", "CUDA events", "`do_bench`"], rows, "lrrr"
+    return ["Cell", "Kernel time", "Device time", "CUDA events", "`do_bench`"], rows, "lrrrr"
 
 
 def _options(studies: Studies, _: dict) -> tuple:
@@ -157,9 +159,9 @@ def _published(studies: Studies, earlier: dict) -> tuple:
     studies.of(OPS)  # It raises NoData where no study has that topic.
     rows = []
     for op, found in earlier["ops"].items():
-        means = [studies.find(OPS, "speedups", op=op, **at, metric=m) for m in ("device", "throughput", "latency")]
+        means = [studies.find(OPS, "speedups", op=op, **at, metric=m) for m in ("kernels", "throughput", "latency")]
         rows.append([name(op), numbers.factor(found["mean"]), *(numbers.ci(row) if row else BLANK for row in means)])
-    return ["Operation", earlier["machine"], "Device time", "Throughput", "Latency"], rows, "lrrrr"
+    return ["Operation", earlier["machine"], "Kernel time", "Throughput", "Latency"], rows, "lrrrr"
 
 
 # Each returns the header, the rows and the alignment.

@@ -1,8 +1,10 @@
 """The values of the article's text, each by its address: which study, which cell, which mode, which metric.
 
-An address names a study by its topic and never a machine. `only` narrows it to some cells: a group of constants.yaml,
-or ops and cells as in "softmax, resnet50 1". Every function returns text as the article shows it. It raises NoData
-where no study has what the address names, InputError where nothing could have it.
+An address names a study by its topic and never a machine; where it asks for several rows, it may name several studies,
+as in "ops, kernels", or `every` one of a GPU. `only` narrows it to some cells: a group of constants.yaml, or ops and
+cells as in "softmax, resnet50 1"; in several studies an op's name is that of its workload, too. Every function returns
+text as the article shows it. It raises NoData where no study has what the address names, InputError where nothing could
+have it.
 """
 
 from collections.abc import Callable
@@ -13,9 +15,14 @@ import pandas as pd
 
 from kernelbench import numbers
 from kernelbench.analysis import host_law, two_gpus
-from kernelbench.analysis.studies import CELL, NoData, Studies, name_device
+from kernelbench.analysis.reasons import headline
+from kernelbench.analysis.recommendation import recommend
+from kernelbench.analysis.studies import CELL, GPU, NoData, Studies, name_device
+from kernelbench.analysis.verdicts import DECIDED
 from kernelbench.claims.known_names import known
 from kernelbench.errors import InputError
+from kernelbench.study.cells import CONTROL, TWIN, workload_name
+from kernelbench.study.metrics import ALL
 from kernelbench.study.validation import require_known
 
 
@@ -25,6 +32,8 @@ def _time(rows: list[dict]) -> str:
 
 # The parameters whose arguments are names, by the kind of the name.
 NAMED = {"study": "study", "mode": "mode", "over": "mode", "metric": "metric"}
+# In the place of a study: every recorded study of a GPU.
+EVERY = "every"
 # What an address says of the cells that it names, by its function: the table, the column that must have a value,
 # whether it names several cells, and what it shows of their rows.
 SHOWN: dict[str, tuple[str, str, bool, Callable[[list[dict]], str]]] = {
@@ -65,8 +74,8 @@ class Values:
         @wraps(function)
         def call(*positional, **named) -> str:
             for parameter, name in signature(function).bind(*positional, **named).arguments.items():
-                if parameter in NAMED:
-                    require_known(parameter, name, self._names[NAMED[parameter]])
+                for each in name.split(", ") if parameter in NAMED else ():
+                    require_known(parameter, each, [*self._names[NAMED[parameter]], EVERY])
             return function(*positional, **named)
 
         return call
@@ -94,13 +103,6 @@ class Values:
     def arm(self, study: str, mode: str, over: str, metric: str) -> str:
         """Return the mean speedup of a diagnostic arm over what it diagnoses, with its interval."""
         return numbers.ci(self._studies.row(study, "arms", mode=mode, baseline=over, metric=metric))
-
-    def busy(self, study: str, cell: str, mode: str) -> str:
-        """Return the device's time of a call in the law, with its unit."""
-        call = host_law.calls(self._studies.of(study)).get((*self._at(study, cell).values(), mode))
-        if call is None:
-            raise NoData(f"the study of {study} has no device time of {cell} in {mode}")
-        return numbers.with_unit([call.device], "µs")
 
     def toll(self, study: str, only: str, mode: str) -> str:
         """Return how much longer than eager a mode keeps the host, in the mean over these cells, with its unit."""
@@ -160,6 +162,22 @@ class Values:
             raise NoData(f"no studies of two GPU models measured the same calls by {metric}")
         return pairs
 
+    def mistaken(self, metric: str) -> str:
+        """Return how many of all A/A comparisons of GPU studies have a verdict of faster or slower: 1 of 109."""
+        rows = [
+            row
+            for document in self._studies.measured_on(GPU)
+            for row in document["speedups"]
+            if (row["mode"], row["baseline"], row["metric"]) == (CONTROL, TWIN, metric)
+            and row["size"] != ALL
+            and row["n"]
+        ]
+        return f"{sum(row['verdict'] in DECIDED for row in rows)} of {len(rows)}"
+
+    def clustered(self, study: str, metric: str, name: str) -> str:
+        """Return how many verdicts of a study stand with GPUs for repeats: `decided`, `same`, `undecided`."""
+        return numbers.number(_pick("clustered", name, self._studies.row(study, "clustered", metric=metric)))
+
     def first(self, study: str, metric: str, name: str) -> str:
         """Return how many verdicts of all repeats the first ones give as well: `decided`, `same`, `opposite`, …"""
         return numbers.number(_pick("first", name, self._studies.row(study, "first_repeats", metric=metric)))
@@ -170,21 +188,56 @@ class Values:
             raise NoData(f"no study fits the law of {mode}")
         return numbers.value(getattr(self._studies.laws[mode], name))
 
-    def predicted(self, name: str, study: str = "", mode: str = "") -> str:
+    def prediction(self, study: str, cell: str, mode: str, metric: str = "latency") -> str:
+        """Return the speedup over eager that the law predicts of a cell: 1.28."""
+        return numbers.factor(self._prediction(study, cell, mode, metric).predicted)
+
+    def host(self, study: str, cell: str, mode: str) -> str:
+        """Return the host time that the law predicts of a cell, with its unit."""
+        return numbers.with_unit([self._prediction(study, cell, mode, "latency").host_predicted], "µs")
+
+    def _prediction(self, study: str, cell: str, mode: str, metric: str) -> host_law.Prediction:
+        at = (self._studies.of(study)["study"]["machine"], *self._at(study, cell).values(), mode, metric)
+        for row in self._studies.predictions:
+            if (row.study, row.op, row.dtype, row.size, row.mode, row.metric) == at:
+                return row
+        raise NoData(f"the law predicts nothing of {cell} in {mode} by {metric}")
+
+    def predicted(
+        self, name: str, study: str = "", mode: str = "", by: str = "the law", known: bool | None = None
+    ) -> str:
         """Return a figure of host_law.accuracy for the predictions that the law was not fitted to.
 
-        study, mode: of one study or mode alone.
+        study, mode: of one study or mode alone; by: what predicts, of host_law.PREDICTORS; known: only those of
+        workloads that the fitted study has, or only the others.
         """
         label = self._studies.of(study)["study"]["machine"] if study else ""
         rows = [
             row
             for row in self._studies.predictions
-            if not row.fitted and label in ("", row.study) and mode in ("", row.mode)
+            if not row.fitted and label in ("", row.study) and mode in ("", row.mode) and known in (None, row.known)
         ]
         if not rows:
             raise NoData("no study but the fitted one has what the law predicts")
-        found = _pick("predicted", name, host_law.accuracy(rows))
+        found = _pick("predicted", name, host_law.accuracy(rows, _pick("predictor", by, host_law.PREDICTORS)))
         return numbers.percent(found) if name in ("share", "error", "host") else numbers.number(found)
+
+    def recommended(self, study: str, case: str) -> str:
+        """Return the mode that a user's model is best run in, and how much faster that is, as the command prints it."""
+        found = recommend(self._studies.of(study))
+        own = self._case(found, case)
+        return ", ".join(filter(None, [own["mode"], headline(own, found)]))
+
+    def reason(self, study: str, case: str) -> str:
+        """Return why that mode is best, as the command prints it."""
+        return self._case(recommend(self._studies.of(study)), case)["reason"]
+
+    def _case(self, recommendation: dict, case: str) -> dict:
+        return _pick("case", case, {each["case"]: each for each in recommendation["cases"]})
+
+    def studies(self) -> str:
+        """Return how many recorded studies of GPUs there are."""
+        return numbers.number(len(self._studies.measured_on(GPU)))
 
     def size(self, size: str) -> str:
         """Return a size as people write it: 20,971,520."""
@@ -214,19 +267,36 @@ class Values:
         wanted = self._wanted(only)
         rows = [
             row
-            for row in self._studies.rows(study, table, **where)
-            if row[column] is not None and any(row["op"] == op and size in ("", row["size"]) for op, size in wanted)
+            for document in self._documents(study)
+            for row in document[table]
+            if row.get("size") != ALL
+            and all(row.get(key) == value for key, value in where.items())
+            and row[column] is not None
+            and any(
+                op in self._words_of(study, document, row["op"]) and size in ("", row["size"]) for op, size in wanted
+            )
         ]
         if not rows:
             raise NoData(f"the study of {study} has no {column} of {only} for {' '.join(where.values())}")
         return rows
+
+    def _documents(self, study: str) -> list[dict]:
+        """Return the documents of an address: of every GPU study, or of the topics between its commas."""
+        if study == EVERY:
+            return self._studies.measured_on(GPU)
+        return [self._studies.of(name) for name in study.split(", ")]
+
+    def _words_of(self, study: str, document: dict, op: str) -> set[str]:
+        """Return what `only` may call an op of a document."""
+        one = study in self._studies
+        return {op} if one else {op, workload_name(op, document["study"]["ops"][op])}
 
     def _wanted(self, only: str) -> list[tuple[str, str]]:
         """Return the (op, size) that `only` names; without a size, an op is meant at every size."""
         wanted = []
         for part in self._constants["groups"].get(only, only).split(","):
             op, *sizes = part.split() or [""]
-            require_known("op", op, self._names["op"])
+            require_known("op", op, [*self._names["op"], *self._names["workload"]])
             wanted.append((op, sizes[0] if sizes else ""))
         return wanted
 
@@ -235,6 +305,12 @@ def _pick(what: str, name: str, given: dict):
     """Return what goes by a name; raise InputError, which says what has no such name, where nothing does."""
     require_known(what, name, given)
     return given[name]
+
+
+def _say_whole(number: float) -> str:
+    """Return a number as people say it: nine, 54."""
+    words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    return words[round(number)] if round(number) < len(words) else f"{number:,.0f}"
 
 
 # What is known of a study as a whole.
@@ -247,4 +323,7 @@ FACTS: dict[str, Callable[[dict], str | None]] = {
     "triton": lambda document: document["environment"]["software"]["triton"],
     "transformers": lambda document: document["packages"].get("transformers"),
     "cpu": lambda document: document["environment"]["host"]["cpu"],
+    "minutes": lambda document: _say_whole(document["environment"]["job_seconds"] / 60),
+    "commit": lambda document: document["environment"].get("commit", "")[:7] or None,
+    "date": lambda document: document["environment"]["first_started"][:10],
 }
