@@ -82,7 +82,8 @@ def _is_source(parts: tuple[str, ...]) -> bool:
 
 
 def _is_wanted(parts: tuple[str, ...], recorded: tuple[str, ...]) -> bool:
-    return parts[:2] != ("results", "recorded") or parts[2] in recorded
+    # The claims' names are those of all studies: their mappings alone are no data.
+    return parts[:2] != ("results", "recorded") or parts[2] in recorded or parts[-1] == "study.yaml"
 
 
 class Work(NamedTuple):
@@ -95,9 +96,9 @@ class Work(NamedTuple):
 class Checkout:
     """A copy of the project's files at `path`, with commands that run in it.
 
-    It has nothing that the project built and, of the recorded studies, only those that `recorded` names. Its jobs take
-    turns on a device with those of other copies that have the same `locks`, by default with none: no test waits for the
-    jobs of another.
+    It has nothing that the project built and, of the recorded studies, only the data of those that `recorded` names.
+    Its jobs take turns on a device with those of other copies that have the same `locks`, by default with none: no test
+    waits for the jobs of another.
     """
 
     def __init__(

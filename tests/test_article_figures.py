@@ -120,9 +120,9 @@ def test_each_prediction_is_a_point_and_each_miss_has_its_name(studies, drawn):
         assert points(axis) == {rounded(row.predicted, row.measured) for row in rows}
         assert bars(axis) == {rounded(row.ci_low, row.ci_high) for row in rows}
         assert axis.get_xlim() == axis.get_ylim() and axis.get_aspect() == 1
-        missed = {(name(row.op, row.size), rounded(row.predicted, row.measured)) for row in rows if row.right is False}
+        missed = {(name(row.op, row.size), rounded(row.predicted, row.measured)) for row in rows if row.on_wrong_side}
         assert {(text.get_text(), rounded(*text.xy)) for text in axis.texts} == missed
-    row = next(row for row in studies.predictions if row.right is False)
+    row = next(row for row in studies.predictions if row.on_wrong_side)
     both = calls._tell_apart([row, row._replace(dtype="other")], studies)
     assert both == [f"{name(row.op, row.size)} ({dtype})" for dtype in (row.dtype, "other")]
 
@@ -157,7 +157,7 @@ def test_bars_are_the_host_and_the_device_of_the_call(studies, drawn):
             axis = shown.pop(name(at["op"], at["size"]))
             own = [found[*at.values(), mode] for mode in calls.CALLED if (*at.values(), mode) in found]
             widths = {rounded(bar.get_width() * (1000 if "(ms)" in axis.get_xlabel() else 1)) for bar in axis.patches}
-            assert widths == {rounded(time) for call in own for time in (call.host, call.device)}
+            assert widths == {rounded(time) for call in own for time in (call.host, call.kernels)}
     assert not shown
 
 

@@ -8,10 +8,13 @@ import yaml
 from kernelbench.analysis.studies import Studies
 from kernelbench.claims.rules import evaluate, judge, load
 from kernelbench.errors import InputError
+from kernelbench.notes import NearFloor, OfBaseline, ProfileIncomplete, Uncovered
 
 ROOT = Path(__file__).parents[1]
 CLAIMS = ROOT / "paper" / "claims.yaml"
-STUDY = {"machine": "t4", "dtypes": ["float16"], "ops": {"softmax": {"sizes": [512, 1024, 2048]}}}
+MODES = {"eager": {"runner": "eager"}, "compile": {"runner": "compile"}}
+OPS = {"softmax": {"sizes": [512, 1024, 2048]}}
+STUDY = {"machine": "t4", "dtypes": ["float16"], "ops": OPS, "modes": MODES, "baselines": ["eager"]}
 RULE = {"op": "softmax", "dtype": "float16", "mode": "compile", "baseline": "eager", "metric": "device"}
 SIZES = ("512", "1024", "2048")
 
@@ -46,7 +49,9 @@ def rows(*verdicts: str | None) -> list[dict]:
 def test_a_rule_on_planted_rows(rule, verdicts, outcome, looked_at, deciding):
     found = evaluate({**RULE, **rule}, [{"study": STUDY, "speedups": rows(*verdicts)}])
     assert (found.outcome, found.rows) == (outcome, looked_at)
-    assert found.deciding == [f"softmax/float16/{size}/compile/eager/device" for size in deciding]
+    # What no study has is named as the rule names it, which is without a dtype.
+    names = [f"softmax/{'float16/' if size in SIZES else ''}{size}/compile/eager/device" for size in deciding]
+    assert found.deciding == names
 
 
 def test_an_op_that_a_study_does_not_have_is_missing_and_not_forgotten():
@@ -115,15 +120,83 @@ def test_a_claim_about_two_studies_needs_both():
     claim = {"number": 1, "id": "both", "sentence": "Both.", "rule": rule}
     slower = [{"study": study, "speedups": rows(*["slower"] * 3)} for study in (STUDY, other)]
     (found,) = judge([claim], Studies(slower))
-    assert (found["outcome"], found["rows"], found["of"], found["study"]) == ("holds", 6, 6, "ops, more")
+    assert (found["outcome"], found["rows"], found["of"], found["study"]) == ("holds", 6, 6, "ops and more")
     (found,) = judge([claim], Studies(slower[:1]))
     assert (found["outcome"], found["found"]) == ("cannot be told", "not measured: more")
     slower[1]["speedups"] = rows("slower", "faster", "slower")
     (found,) = judge([claim], Studies(slower))
     assert (found["outcome"], found["deciding"]) == (
         "does not hold",
-        ["more/softmax/float16/1024/compile/eager/device"],
+        ["t4-more/softmax/float16/1024/compile/eager/device"],
     )
+
+
+def test_a_claim_that_names_no_study_is_about_every_recorded_row_of_a_gpu():
+    """Held-out shapes and users' models included: a study with another name cannot be left out."""
+    held_out = {**STUDY, "machine": "t4-heldout", "study": "heldout"}
+    held_out["ops"] = {"odd_rows": {"workload": "softmax", "sizes": [77]}}
+    on_cpu = {**STUDY, "machine": "cpu-x"}
+    odd = {**RULE, "op": "odd_rows", "size": "77", "verdict": "faster"}
+    studies = Studies([
+        {"study": STUDY, "speedups": rows(*["slower"] * 3)},
+        {"study": held_out, "speedups": [odd]},
+        {"study": on_cpu, "speedups": rows(*["faster"] * 3)},
+    ])  # fmt: skip
+    rule = {"workload": "softmax", "mode": "compile", "metric": "device", "every": "slower"}
+    claim = {"number": 1, "id": "wide", "sentence": "Wide.", "rule": rule}
+    (found,) = judge([claim], studies)
+    assert (found["outcome"], found["rows"]) == ("does not hold", 4)
+    assert found["deciding"] == ["t4-heldout/odd_rows/float16/77/compile/eager/device"]
+    (found,) = judge([{**claim, "rule": {**rule, "study": "ops"}}], studies)
+    assert (found["outcome"], found["rows"]) == ("holds", 3)
+    (found,) = judge([{**claim, "rule": {**rule, "device": "cpu", "every": "faster"}}], studies)
+    assert (found["outcome"], found["rows"]) == ("holds", 3)
+    (found,) = judge([{**claim, "rule": {**rule, "workload": ["softmax", "matmul"], "none": "equivalent"}}], studies)
+    assert found["outcome"] == "does not hold", "but nothing was measured of one of the two"
+
+
+def test_what_a_mode_cannot_run_or_a_study_does_not_plan_is_no_missing_row():
+    unsupported = {**RULE, "size": "512", "verdict": "", "status": "unsupported"}
+    document = {"study": STUDY, "speedups": [unsupported, *rows(None, "slower", "slower")]}
+    rule = {"workload": "softmax", "mode": "compile", "metric": ["device", "latency"], "every": "slower"}
+    (found,) = judge(
+        [{"number": 1, "id": "x", "sentence": "X.", "rule": {**rule, "metric": "device"}}], Studies([document])
+    )
+    assert (found["outcome"], found["rows"], found["of"]) == ("holds", 2, 2)
+    assert evaluate(rule, [document]).outcome == "cannot be told", "a metric that no study has is one"
+
+
+@pytest.mark.parametrize("note", [Uncovered(1.0), OfBaseline("eager", Uncovered(1.0)), ProfileIncomplete()])
+def test_a_time_that_does_not_count_is_a_missing_row(note):
+    lost = {**RULE, "size": "512", "verdict": "", "status": "unsupported", "notes": [note.to_json()]}
+    found = evaluate(
+        {**RULE, "every": "slower"}, [{"study": STUDY, "speedups": [lost, *rows(None, "slower", "slower")]}]
+    )
+    assert (found.outcome, found.rows, found.of) == ("cannot be told", 2, 3)
+
+
+@pytest.mark.parametrize("note", [NearFloor(1.0, 10), OfBaseline("eager", NearFloor(1.0, 10))])
+@pytest.mark.parametrize("condition", ["faster", {"above": 1}])
+def test_nothing_rests_on_a_device_time_near_the_floor(note, condition):
+    values = {"speedup": 2.0, "ci_low": 1.9, "ci_high": 2.1}
+    table = [{**row, **values, "notes": []} for row in rows("faster", "faster", "faster")]
+    assert evaluate({**RULE, "every": condition}, [{"study": STUDY, "speedups": table}]).outcome == "holds"
+    table[0] |= {"verdict": "", "notes": [note.to_json()]}
+    found = evaluate({**RULE, "every": condition}, [{"study": STUDY, "speedups": table}])
+    assert (found.outcome, found.rows) == ("cannot be told", 2)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Softmax gains.", "In the ops of ours, softmax gains.", "The studies of oops gain."]
+)
+def test_a_claim_about_one_study_says_so_in_its_sentence(sentence, tmp_path):
+    path = tmp_path / "claims.yaml"
+    rule = {"study": "ops", "op": "softmax", "mode": "compile", "metric": "device", "every": "faster"}
+    path.write_text(yaml.safe_dump([{"id": "x", "sentence": sentence, "rule": rule}]))
+    with pytest.raises(InputError, match=r"claims\.yaml: x: the sentence does not name the ops study"):
+        load(path)
+    path.write_text(yaml.safe_dump([{"id": "x", "sentence": "In the ops study, softmax gains.", "rule": rule}]))
+    assert load(path)[0]["number"] == 1
 
 
 def changed(text: str, *, claim: int = 1, **keys) -> str:

@@ -13,12 +13,13 @@ from checkout import ROOT
 from rich.console import Console
 from test_recommendation import document, only, over_eager
 
+from kernelbench.analysis.reasons import headline
 from kernelbench.analysis.recommendation import recommend
 from kernelbench.analysis.summary import summarize
 from kernelbench.numbers import NBSP
 from kernelbench.page.page import render
 from kernelbench.page.terminal import format_recommendation
-from kernelbench.page.texts import code, headline, measured
+from kernelbench.page.texts import code, measured
 from kernelbench.study.config import RECORDED
 
 SCRIPTS = ROOT / "workflow" / "scripts"

@@ -21,7 +21,9 @@ def document(*rows: tuple, gpu=None, notes=()) -> dict:
         {**cell, "size": str(size), "notes": list(notes), **dict(zip(names, row, strict=True))}
         for size, row in enumerate(rows, 1)
     ]
-    study = {"machine": "x", "dtypes": ["float32"], "ops": {"a": {"sizes": [*range(1, 1 + len(rows))]}}}
+    modes = {mode: {"runner": mode} for mode in ("eager", "compile")}
+    ops = {"a": {"workload": "softmax", "sizes": [*range(1, 1 + len(rows))]}}
+    study = {"machine": "x", "dtypes": ["float32"], "ops": ops, "modes": modes, "baselines": ["eager"]}
     return {"study": study, "environment": {"gpu": gpu}, "speedups": speedups}
 
 

@@ -22,8 +22,8 @@ def denied() -> dict:
     """Return a study that says the opposite of a claim."""
     document = rebuilt("h200-timers")
     for row in document["speedups"]:
-        if (row["op"], row["mode"], row["metric"]) == ("layer_norm", "compile", "device"):
-            row["verdict"] = "slower"
+        if (row["op"], row["mode"], row["metric"]) == ("layer_norm", "compile", "kernels"):
+            row["speedup"] = 0.9
     return document
 
 
@@ -36,11 +36,11 @@ def test_the_first_page_lists_every_claim_and_counts_them():
 
 
 def test_a_claim_that_a_machine_denies_does_not_hold_in_its_report():
-    assert of_claim(a_report(rebuilt("h200-timers"), few()), "timers-device") == ["holds", "**holds**"]
+    assert of_claim(a_report(rebuilt("h200-timers"), few()), "timers-kernels") == ["holds", "**holds**"]
     text = a_report(denied(), few())
-    assert of_claim(text, "timers-device") == ["holds", f"**does not hold**{numbers.NBSP}≠"]
+    assert of_claim(text, "timers-kernels") == ["holds", f"**does not hold**{numbers.NBSP}≠"]
     assert of_claim(text, "models-graph") == ["holds", "cannot be told"]
-    assert "`timers-device`" in text and "`models-graph`" not in text, "what was found only where something was"
+    assert "`timers-kernels`" in text and "`models-graph`" not in text, "what was found only where something was"
 
 
 def test_a_cpu_says_what_becomes_of_the_claims_about_cpus():

@@ -31,7 +31,7 @@ STATES = {
     "a ranking": RESNET,
     "a comparison": "#view=compare&machine=h200&workload=softmax/float16&metric=device&modes=compile",
     "two machines": "#view=compare&machine=h200&workload=softmax/float16&beside=h100",
-    "a claim": "#view=claims&claim=timers-device",
+    "a claim": "#view=claims&claim=timers-kernels",
 }
 
 # Whether all charts of the view are drawn.
@@ -177,7 +177,7 @@ def test_a_comparison_shows_two_machines_and_how_to_measure_a_point_again(page, 
 
 def test_claims_have_an_outcome_for_each_machine_and_a_figure(page, address):
     go(page, address, STATES["a claim"])
-    claim = page.locator("details[data-claim='timers-device']")
+    claim = page.locator("details[data-claim='timers-kernels']")
     claim.locator("svg").wait_for()
     assert claim.locator("svg .mark-symbol path").count() > 2
     row = claim.locator("xpath=ancestor::tr")

@@ -95,11 +95,11 @@ def test_claims_stand_under_the_section_of_the_article_that_makes_them(text):
     ("rule", "line"),
     [
         ({"op": ["a", "b"], "mode": "compile", "metric": "host", "most": "slower"},
-         "ops; a, b; compile over eager; host; most slower"),
+         "every study of a GPU; a, b; compile over eager; host; most slower"),
         ({"study": "kernels", "op": "a", "size": [1, 2], "mode": "x", "baseline": "y", "metric": "host",
           "every": {"above": 3}}, "kernels; a (1, 2); x over y; host; every above 3"),
         ({"table": "compilation", "cells": ["a 1"], "mode": "x", "none": {"of": "graphs", "below": 2}},
-         "ops; table compilation; a 1; x; none graphs below 2"),
+         "every study of a GPU; table compilation; a 1; x; none graphs below 2"),
     ],
 )  # fmt: skip
 def test_a_rule_is_one_line(rule, line):

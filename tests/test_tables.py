@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 from records import row, small_study, tables, write_records
+from scipy import stats
 
 from kernelbench import code_digest
 from kernelbench.analysis.job_report import list_packages
@@ -23,8 +24,10 @@ from kernelbench.notes import (
     ExactIntervalDisagrees,
     NearFloor,
     OfBaseline,
+    OffStream,
     OtherProcesses,
     OwnGraphs,
+    ProfileIncomplete,
     Raised,
     SizesNotMeasured,
     SizesNotOk,
@@ -145,7 +148,7 @@ def test_speedups_that_differ_between_gpus_are_counted(study, tmp_path):
 
 def test_what_the_first_repeats_say_is_compared_with_what_all_say(study, tmp_path):
     """Compiled code turns from twice as fast to half as fast after five repeats, but by latency alone."""
-    study = Study({**study.config, "repeats": 16})
+    study = Study({**study.config, "repeats": 16, "looks": [3, 5]})
 
     def change(job, entry):
         late = job.repeat >= 5 and job.mode == "compile"
@@ -153,14 +156,16 @@ def test_what_the_first_repeats_say_is_compared_with_what_all_say(study, tmp_pat
         entry["samples"]["latency"] = {**series, "values": [v * (16 if late else 1) for v in series["values"]]}
 
     write_records(study, tmp_path, change)
-    found = {row["metric"]: row for row in tables(study, tmp_path)[2]["first_repeats"]}
+    every = tables(study, tmp_path)[2]["first_repeats"]
+    assert {row["repeats"] for row in every} == {3, 5}
+    found = {row["metric"]: row for row in every if row["repeats"] == 5}
     assert found["device"]["opposite"] == 0 < found["device"]["same"] == found["device"]["decided"]
     assert found["latency"]["opposite"] > 0
     for own in found.values():
         assert own["same"] + own["undecided"] + own["opposite"] == own["decided"]
-    few = Study({**study.config, "repeats": 5})
-    write_records(few, tmp_path / "few")
-    assert tables(few, tmp_path / "few")[2]["first_repeats"] == []
+    planned = Study({key: value for key, value in study.config.items() if key != "looks"} | {"repeats": 6})
+    write_records(planned, tmp_path / "planned")
+    assert tables(planned, tmp_path / "planned")[2]["first_repeats"] == []
 
 
 def on_gpus(count, timer, factor):
@@ -251,21 +256,166 @@ def test_a_short_device_time_is_marked(study, tmp_path):
         entry["samples"]["device"]["values"] = [v / 10 for v in entry["samples"]["device"]["values"]]
 
     write_records(study, tmp_path, short)
-    summary, _, _ = tables(study, tmp_path)
+    summary, speedups, _ = tables(study, tmp_path)
     found = row(summary, op="softmax", size="512", mode="eager", metric="device")
-    assert found.notes == [NearFloor(2.5, FLOOR_FACTOR)]
+    assert found.notes == [NearFloor(1.0, FLOOR_FACTOR)]
+    short = row(speedups, size="512", mode="compile", baseline="eager", metric="device")
+    assert short.speedup > 1.9 and short.ci_low > 1.9, "the value stands, and no verdict rests on it"
+    assert (short.verdict, short.status) == ("", "ok") and np.isnan(short.p_holm) and find(short.notes, NearFloor)
+    assert row(speedups, size="all", mode="compile", baseline="eager", metric="device").verdict == ""
+    by_latency = row(speedups, size="512", mode="compile", baseline="eager", metric="latency")
+    assert by_latency.verdict == "faster" and not find(by_latency.notes, NearFloor)
 
 
-def test_a_device_time_with_the_host_in_it_says_so(study, tmp_path):
+def test_what_is_near_the_floor_takes_no_part_in_the_correction(study, tmp_path):
+    def short(job, entry):
+        if job.cell.size == "512":
+            entry["samples"]["device"]["values"] = [v / 10 for v in entry["samples"]["device"]["values"]]
+
+    write_records(study, tmp_path, short)
+    _, speedups, _ = tables(study, tmp_path)
+    tested = speedups[(speedups.metric == "device") & (speedups["size"] == "1024") & (speedups.baseline == "eager")]
+    tested = tested[tested["mode"] != "eager-control"].sort_values("p")
+    assert tested.p_holm.tolist() == pytest.approx((tested.p * [2, 1]).cummax().tolist())
+
+
+def test_samples_that_hold_the_hosts_time_do_not_count(study, tmp_path):
+    """Most of eager's do, and then the repeat has no device time; of compiled calls two of five, five times as long."""
+
     def uncover(job, entry):
-        flags = ["uncovered"] * (3 if job.mode == "eager" else 2) + [""] * 3
-        entry["samples"]["device"] = entry["samples"]["device"] | {"flags": flags[:5]}
+        flagged = {"eager": 3, "compile": 2}.get(job.mode, 0)
+        series = entry["samples"]["device"]
+        values = [value * (5 if place < flagged else 1) for place, value in enumerate(series["values"])]
+        flags = ["uncovered" if place < flagged else flag for place, flag in enumerate(series["flags"])]
+        entry["samples"]["device"] = {**series, "values": values, "flags": flags}
 
     write_records(study, tmp_path, uncover)
+    summary, speedups, _ = tables(study, tmp_path)
+    at = {"op": "softmax", "size": "512", "metric": "device"}
+    eager, compiled = (row(summary, mode=mode, **at) for mode in ("eager", "compile"))
+    assert (eager.n, eager.status, eager.notes) == (0, "unsupported", [Uncovered(0.6)]) and np.isnan(eager.estimate)
+    assert compiled.notes == [Uncovered(0.4)]
+    assert compiled.estimate == pytest.approx(20 * np.exp(np.mean(np.log([1, 1.2, 1.4, 1.6, 1.8]))), rel=0.02)
+    lost = row(speedups, mode="compile", baseline="eager", **at)
+    assert (lost.n, lost.verdict, lost.notes) == (0, "", [OfBaseline("eager", Uncovered(0.6))])
+    assert row(speedups, size="512", mode="compile", baseline="eager", metric="latency").verdict == "faster"
+
+
+def profiled(times: dict, repeats=range(5), checked=True):
+    """Return what gives records a profile of two kernels, which take so many µs together by mode."""
+
+    def change(job, entry):
+        if job.repeat in repeats and job.mode in times:
+            time = times[job.mode] * (1 + 0.001 * job.repeat)
+            kernels = [{"name": name, "count": 1.0, "time": time / 2} for name in "ab"]
+            entry["profile"] = {"kernels": kernels, "launches": 2.0, "checked": checked}
+
+    return change
+
+
+def test_kernel_time_is_the_sum_of_the_kernels_of_each_profile(study, tmp_path):
+    write_records(study, tmp_path, profiled({"eager": 30.0, "compile": 10.0}))
+    summary, speedups, _ = tables(study, tmp_path)
+    found = row(summary, op="softmax", size="512", mode="eager", metric="kernels")
+    assert (found.n, found.unit, found.status) == (5, "µs", "ok")
+    assert found.ci_low < found.estimate < found.ci_high
+    assert found.estimate == pytest.approx(30 * 1.002, rel=1e-5)
+    compared = row(speedups, size="512", mode="compile", baseline="eager", metric="kernels")
+    assert (compared.n, compared.verdict, compared.delta) == (5, "faster", 0.01)
+    assert compared.speedup == pytest.approx(3)
+    none = row(summary, op="softmax", size="512", mode="triton", metric="kernels")
+    assert (none.n, none.status, none.notes) == (0, "unsupported", [OffStream()])
+
+
+def test_one_profile_has_a_value_and_neither_interval_nor_verdict(study, tmp_path):
+    write_records(study, tmp_path, profiled({"eager": 30.0, "compile": 10.0}, repeats=[0]))
+    _, speedups, _ = tables(study, tmp_path)
+    found = row(speedups, size="512", mode="compile", baseline="eager", metric="kernels")
+    assert (found.n, found.speedup, found.verdict) == (1, pytest.approx(3), "inconclusive")
+    assert np.isnan([found.ci_low, found.ci_high, found.p, found.p_holm]).all()
+
+
+def test_a_profile_that_lost_kernels_is_no_kernel_time(study, tmp_path):
+    lost, whole = profiled({"eager": 30.0}, checked=False), profiled({"compile": 10.0})
+
+    def change(job, entry):
+        lost(job, entry)
+        whole(job, entry)
+
+    write_records(study, tmp_path, change)
     summary, _, _ = tables(study, tmp_path)
-    told = summary[(summary.op == "softmax") & (summary.metric == "device")].set_index("mode").notes
-    assert all(find(notes, Uncovered) == Uncovered(0.6) for notes in told["eager"])
-    assert not any(find(notes, Uncovered) for notes in told["compile"])
+    found = row(summary, op="softmax", size="512", mode="eager", metric="kernels")
+    assert (found.status, found.notes) == ("unsupported", [ProfileIncomplete()])
+
+
+def on_boots(names, shift=0.0, gpus=None):
+    """Return what puts repeats on boots of these names; on each, compiled calls are slower than on the one before."""
+
+    def change(job, entry):
+        entry["environment"]["host"]["boot"] = names[job.repeat]
+        entry["environment"]["gpu"]["uuid"] = gpus[job.repeat] if gpus else f"GPU-{names[job.repeat]}"
+        place = list(dict.fromkeys(names)).index(names[job.repeat])
+        if job.mode == "compile":
+            series = entry["samples"]["latency"]
+            entry["samples"]["latency"] = {**series, "values": [v * np.exp(shift * place) for v in series["values"]]}
+
+    return change
+
+
+def test_intervals_are_over_boots_where_there_are_five(study, tmp_path):
+    """Two repeats a boot: ten values over repeats and five over boots have the same mean, and not the same interval."""
+    study = Study({**study.config, "repeats": 10})
+    names = ["a", "b", "c", "d", "e"] * 2
+    write_records(study, tmp_path / "over", on_boots(names, 0.01))
+    write_records(study, tmp_path / "unknown", on_boots([None] * 10))
+    _, over, document = tables(study, tmp_path / "over")
+    at = {"size": "512", "mode": "compile", "baseline": "eager", "metric": "latency"}
+    found, pairs = row(over, **at), []
+    samples = pd.read_parquet(tmp_path / "over" / "samples.parquet")
+    own = samples[(samples.op == "softmax") & (samples["size"] == "512") & (samples.timer == "latency")]
+    medians = own.groupby(["mode", "repeat"], observed=True)["value"].median()
+    pairs = np.log(medians["eager"] / medians["compile"]).to_numpy()
+    means = (pairs[:5] + pairs[5:]) / 2
+    half = stats.t.ppf(0.975, 4) * means.std(ddof=1) / np.sqrt(5)
+    assert (found.n, found.boots, document["boots"]) == (10, 5, 5)
+    assert np.log([found.ci_low, found.ci_high]) == pytest.approx([means.mean() - half, means.mean() + half])
+    assert row(tables(study, tmp_path / "over")[0], op="softmax", size="512", mode="eager", metric="latency").boots == 5
+    _, unknown, document = tables(study, tmp_path / "unknown")
+    assert document["boots"] is None and row(unknown, **at).boots is None and row(unknown, **at).n == 10
+
+
+@pytest.mark.parametrize(
+    ("names", "gpus", "boots"),
+    [
+        ("aaaaa", None, 1),
+        ("abcda", None, 4),
+        ("abcde", ["1", "2", "3", "4", "1"], 4),  # Boots that used one GPU are likely to be one host.
+        ("abcde", ["1", "2", "2", "1", "3"], 3),
+    ],
+)
+def test_with_fewer_boots_intervals_are_over_repeats(names, gpus, boots, study, tmp_path):
+    write_records(study, tmp_path, on_boots(names, 0.01, gpus))
+    _, speedups, document = tables(study, tmp_path)
+    found = row(speedups, size="512", mode="compile", baseline="eager", metric="latency")
+    assert (found.n, found.boots, document["boots"]) == (5, boots, boots)
+    samples = pd.read_parquet(tmp_path / "samples.parquet")
+    own = samples[(samples.op == "softmax") & (samples["size"] == "512") & (samples.timer == "latency")]
+    medians = own.groupby(["mode", "repeat"], observed=True)["value"].median()
+    pairs = np.log(medians["eager"] / medians["compile"]).to_numpy()
+    half = stats.t.ppf(0.975, 4) * pairs.std(ddof=1) / np.sqrt(5)
+    assert np.log([found.ci_low, found.ci_high]) == pytest.approx([pairs.mean() - half, pairs.mean() + half])
+
+
+def test_verdicts_over_gpus_are_compared_with_those_over_repeats(study, tmp_path):
+    """On the last of three GPUs compiled calls are slower: over GPUs that is undecided, and nothing turns round."""
+    study = Study({**study.config, "repeats": 9})
+    write_records(study, tmp_path, on_gpus(3, "latency", 1.4))
+    found = {row["metric"]: row for row in tables(study, tmp_path)[2]["clustered"]}
+    assert {row["gpus"] for row in found.values()} == {3}
+    assert found["device"]["same"] == found["device"]["decided"] > 0 == len(found["device"]["changed"])
+    changed = [each for each in found["latency"]["changed"] if each["mode"] == "compile"]
+    assert [(each["verdict"], each["clustered"]) for each in changed] == [("faster", "inconclusive")] * 2
+    assert found["latency"]["undecided"] == len(found["latency"]["changed"]) and found["latency"]["opposite"] == 0
 
 
 def test_first_calls_compare_only_where_as_many_processes_compiled(monkeypatch, tmp_path):

@@ -20,9 +20,9 @@ from kernelbench.study.study import Study
 
 pytestmark = pytest.mark.slow
 
-SUMMARY = "machine,op,dtype,size,mode,metric,unit,n,estimate,ci_low,ci_high,status,reason"
+SUMMARY = "machine,op,dtype,size,mode,metric,unit,n,boots,estimate,ci_low,ci_high,status,reason"
 SPEEDUPS = (
-    "machine,op,dtype,size,mode,baseline,metric,n,speedup,ci_low,ci_high,p,p_holm,verdict,cause,status,reason,"
+    "machine,op,dtype,size,mode,baseline,metric,n,boots,speedup,ci_low,ci_high,p,p_holm,verdict,cause,status,reason,"
     "hl,hl_low,hl_high,delta"
 )
 SAMPLES = ["machine", "op", "dtype", "size", "mode", "repeat", "timer", "index", "value", "flag"]
