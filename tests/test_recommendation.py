@@ -162,6 +162,13 @@ def test_a_profile_tells_what_saves_the_time(kind):
     assert all(text in reason for text in named) and not any(text in reason for text in not_named)
 
 
+def test_a_profile_that_does_not_count_launches_tells_what_the_host_takes():
+    given = {"latencies": {"eager": 1000.0, "compile": 120.0}, "kernels": {"eager": 100.0, "compile": 99.0}}
+    compilation = said(eager={"launched": 312}, compile={"launched": 313})
+    reason = case(over_eager(compile="faster"), compilation=compilation, **given)["reason"]
+    assert reason.startswith("host-bound: ") and "launches" not in reason
+
+
 def test_without_a_profile_the_fusion_is_told():
     compilation = said(compile={"graphs": 1, "nodes": 170, "kernels": 61})
     reason = case(over_eager(compile="faster"), compilation=compilation)["reason"]

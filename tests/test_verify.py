@@ -444,8 +444,8 @@ def test_verify_compares_and_goes_on_after_a_kill_with_what_is_left(checkout, ki
     (results,) = checkout.path.glob("results/cpu-*-verify")
     found = pd.read_csv(results / "verify.csv")
     assert list(found.columns) == comparison.COLUMNS
-    # Eight metrics, and device time less its floor.
-    assert len(found) == 3 * 9 and set(found.n) == {2}
+    # Nine metrics, and device time less its floor.
+    assert len(found) == 3 * 10 and set(found.n) == {2}
     assert not list(checkout.path.glob("results/recorded/cpu-test/records"))
 
     assert checkout.run("verify").endswith(output[output.index("metric ") :])

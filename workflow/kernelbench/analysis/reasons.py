@@ -88,7 +88,8 @@ def _split_saving(eager: dict, mode: dict, metric: str) -> str:
 
 
 def _tell_launches(eager: dict, mode: dict) -> str:
-    if mode["launches"] < eager["launches"]:
+    # Older records have the kernels of a profile, and not how many launches these took.
+    if None not in (mode["launches"], eager["launches"]) and mode["launches"] < eager["launches"]:
         how = "after capture" if mode["launches"] < mode["launched"] else "compiled"
         return f"{whole(eager['launches'])} launches a call, {whole(mode['launches'])} {how}"
     if not (eager["host"] and mode["host"]):
