@@ -216,6 +216,12 @@ def find(notes: Iterable, *kinds: type[Note]) -> Note | None:
     return None
 
 
+def find_of_either(notes: Iterable, *kinds: type[Note]) -> Note | None:
+    """Return the first note of these kinds on a row itself or on its baseline, None if there is none."""
+    loaded = [load(dump(note)) for note in notes]
+    return find([note.note if isinstance(note, OfBaseline) else note for note in loaded], *kinds)
+
+
 def say(notes: Iterable) -> str:
     """Return the text of the notes, or of their JSON, in one line for people."""
     return "; ".join(str(load(note)) for note in notes)

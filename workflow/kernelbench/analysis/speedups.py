@@ -37,7 +37,7 @@ def tabulate(data: Measurements) -> tuple[pd.DataFrame, dict]:
     controls = _judge_controls(table, data)
     # One family for each (baseline, metric); A/A, diagnostic arms and means over sizes are families of their own. What
     # gets no verdict is not tested.
-    tested = table.p.where(~table.notes.map(_is_near_floor))
+    tested = table.p.where(table.notes.map(_find_floor).isna())
     diagnostic = table["mode"].map(lambda mode: find_diagnosed(data.study, mode) is not None)
     for _, family in table.groupby(["baseline", "metric", table["mode"] == CONTROL, table["size"] == ALL, diagnostic]):
         table.loc[family.index, "p_holm"] = intervals.holm(tested[family.index].to_numpy())
@@ -85,9 +85,9 @@ def _note_floor(data: Measurements, arm: tuple, baseline: str, metric: str) -> N
     return data.find_near_floor(arm, metric) or (notes.OfBaseline(baseline, other) if other else None)
 
 
-def _is_near_floor(found: list[Note]) -> bool:
-    """Say whether the notes of a row tell that its device times are too short for a verdict."""
-    return any(isinstance(getattr(note, "note", note), notes.NearFloor) for note in found)
+def _find_floor(found: list[Note]) -> Note | None:
+    """Return the note of a row whose device times are too short for a verdict."""
+    return notes.find_of_either(found, notes.NearFloor)
 
 
 def _count_workers(data: Measurements) -> dict[tuple, float]:
@@ -162,7 +162,7 @@ def _judge_controls(table: pd.DataFrame, data: Measurements) -> dict:
 
 
 def _judge(row, controls: dict) -> str:
-    if row.status != "ok" or not row.n or _is_near_floor(row.notes):
+    if row.status != "ok" or not row.n or _find_floor(row.notes):
         return ""
     found = Interval(row.n, row.speedup, row.ci_low, row.ci_high, row.p)
     supported = controls.get(row.metric, {}).get("supports_delta", True)

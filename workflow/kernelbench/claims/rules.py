@@ -23,7 +23,15 @@ from kernelbench.analysis.studies import GPU, Studies, topic
 from kernelbench.claims.known_names import check_names, known
 from kernelbench.claims.rule_file import CELL, KEYS, WORDS, Claim, names_study, values
 from kernelbench.errors import InputError
-from kernelbench.notes import FLAGS, NearFloor, Note, ProfileIncomplete, SizesNotMeasured, Uncovered, find
+from kernelbench.notes import (
+    FLAGS,
+    NearFloor,
+    ProfileIncomplete,
+    SizesNotMeasured,
+    Uncovered,
+    find,
+    find_of_either,
+)
 from kernelbench.study import yaml_files
 from kernelbench.study.cells import Cell, cells_of, find_diagnosed, modes_of, trains, workload_name
 from kernelbench.study.metrics import ALL
@@ -205,12 +213,9 @@ def find_rows(rule: dict, document: dict) -> dict[tuple, dict | None]:
 
 def _cannot_run(row: dict | None) -> bool:
     """Say whether a row is one that no machine like this could have; a time that was taken and does not count could."""
-    return row is not None and row.get("status") == "unsupported" and not _find_inner(row, Uncovered, ProfileIncomplete)
-
-
-def _find_inner(row: dict, *kinds: type[Note]) -> Note | None:
-    """Return the first note of a row of these kinds, of the row itself or of its baseline."""
-    return find([note.get("note") or note for note in row.get("notes", [])], *kinds)
+    if row is None or row.get("status") != "unsupported":
+        return False
+    return find_of_either(row.get("notes", []), Uncovered, ProfileIncomplete) is None
 
 
 def evaluate(rule: dict, documents: list[dict]) -> Outcome:
@@ -262,7 +267,7 @@ def decide(rule: dict, rows: dict[tuple, dict | None]) -> Outcome:
 def _answer(row: dict | None, rule: dict) -> str:
     """Return whether a row meets the condition of a rule: YES, NO, UNDECIDED or LOST."""
     condition = rule[word_of(rule)]
-    if row is None or _find_inner(row, NearFloor):
+    if row is None or find_of_either(row.get("notes", []), NearFloor):
         return LOST
     if row.get("size") == ALL and find(row.get("notes", []), SizesNotMeasured):
         return UNDECIDED  # The rule asks for a mean over all sizes, and this is one over some of them.

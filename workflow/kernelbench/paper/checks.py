@@ -70,7 +70,7 @@ def _first_repeats(document: dict) -> str:
     named = ("repeats", "metric", *STANDING)
     columns = {name.replace("_", " "): name for name in named}
     caption = (
-        "Decided verdicts of all repeats, and what becomes of them with the repeats before a look at the data alone"
+        "Decided verdicts of all repeats, and what becomes of them with only the repeats before a look at the data"
     )
     return sheet(document["first_repeats"], "rlrrrr", caption, columns)
 

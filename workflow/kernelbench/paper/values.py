@@ -75,7 +75,8 @@ class Values:
         def call(*positional, **named) -> str:
             for parameter, name in signature(function).bind(*positional, **named).arguments.items():
                 for each in name.split(", ") if parameter in NAMED else ():
-                    require_known(parameter, each, [*self._names[NAMED[parameter]], EVERY])
+                    also = [EVERY] if parameter == "study" else []
+                    require_known(parameter, each, [*self._names[NAMED[parameter]], *also])
             return function(*positional, **named)
 
         return call
@@ -163,14 +164,14 @@ class Values:
         return pairs
 
     def mistaken(self, metric: str) -> str:
-        """Return how many of all A/A comparisons of GPU studies have a verdict of faster or slower: 1 of 109."""
+        """Return how many A/A comparisons of GPU studies, of those with a verdict, are faster or slower: 1 of 109."""
         rows = [
             row
             for document in self._studies.measured_on(GPU)
             for row in document["speedups"]
             if (row["mode"], row["baseline"], row["metric"]) == (CONTROL, TWIN, metric)
             and row["size"] != ALL
-            and row["n"]
+            and row["verdict"]
         ]
         return f"{sum(row['verdict'] in DECIDED for row in rows)} of {len(rows)}"
 
@@ -192,7 +193,7 @@ class Values:
         """Return the speedup over eager that the law predicts of a cell: 1.28."""
         return numbers.factor(self._prediction(study, cell, mode, metric).predicted)
 
-    def host(self, study: str, cell: str, mode: str) -> str:
+    def predicted_host(self, study: str, cell: str, mode: str) -> str:
         """Return the host time that the law predicts of a cell, with its unit."""
         return numbers.with_unit([self._prediction(study, cell, mode, "latency").host_predicted], "µs")
 
