@@ -62,9 +62,10 @@ CODES: dict[str, type[Note]] = {}
 
 
 def _note(code: str, names: str, text: str, title: str = "", base: type[Note] = Note) -> Any:
-    """Return the class of a kind of note, with these names of fields."""
+    """Return the class of a kind of note, with these names of fields; one that ends with `?` may be left out."""
     own = {"text": text, "title": title, "__module__": __name__}
-    CODES[code] = make_dataclass(code, names.split(), bases=(base,), namespace=own, frozen=True)
+    fields = [(name[:-1], Any, None) if name.endswith("?") else (name, Any) for name in names.split()]
+    CODES[code] = make_dataclass(code, fields, bases=(base,), namespace=own, frozen=True)
     return CODES[code]
 
 
@@ -104,23 +105,26 @@ GraphsSkipped = _note("GraphsSkipped", "times", "torch.compile skipped CUDA grap
 NoGraphRecorded = _note("NoGraphRecorded", "", "torch.compile recorded no CUDA graph")
 
 # Why a job failed. `where` is a line of the workload's file; `phase` the part of the job that its process ended in,
-# None before the first one; `error` of ErrorTooLarge is None where it is not finite, and `special` says whether NaN and
-# infinities stand where eager's do.
+# None before the first one; `error` of ErrorTooLarge is None where it is not finite, `special` says whether NaN and
+# infinities stand where eager's do, and `where` is one of the two notes after it.
 Raised = _note("Raised", "error where", "{error}[ ({where})]")
 TimeLimit = _note("TimeLimit", "phase seconds", "time limit of {seconds:g} s[ during {phase}]")
 Killed = _note("Killed", "phase signal", "killed by {signal}[ during {phase}]")
 Exited = _note("Exited", "phase exit_code", "exit code {exit_code}[ during {phase}]")
 OutputDiffers = _note("OutputDiffers", "found eager", "output is {found}, eager's is {eager}")
 ZeroReference = _note("ZeroReference", "", "the reference is zero everywhere: there is nothing to compare with")
-NoisyReference = _note(
-    "NoisyReference",
-    "eager_error",
-    "eager's own error is {eager_error:.2g} of the reference: the check would compare noise",
-)
 ErrorTooLarge = _note(
     "ErrorTooLarge",
-    "error limit special",
-    "relative error {error}, allowed {limit:.3g}[unless special:; NaN or inf in other places than eager's]",
+    "error limit special where?",
+    "relative error {error}, allowed {limit:.3g}[unless special:; NaN or inf in other places than eager's][; {where}]",
+)
+OffAt = _note("OffAt", "share first", "{share:.2%} of the output differs[, first output {first}]")
+OffWhereZero = _note(
+    "OffWhereZero",
+    "first slow_path",
+    "it differs only where eager's output is zero, first output {first}"
+    "[unless slow_path:: eager takes PyTorch's fast path for transformer encoders, which fills padding with zeros; "
+    "torch.backends.mha.set_fastpath_enabled(False) in model() turns it off]",
 )
 RetryFailed = _note("RetryFailed", "status note", "{status}: {note}")
 
@@ -172,6 +176,12 @@ SizesNotOk = _note("SizesNotOk", "sizes", "not ok at {sizes!l}")
 SizesNotMeasured = _note("SizesNotMeasured", "sizes others", "not measured at {sizes!l}: over the other {others} sizes")
 OffStream = _note("OffStream", "", "not on PyTorch's stream: it has latency, throughput and first_call")
 NotDeterministic = _note("NotDeterministic", "noise", "two eager calls differ by {noise:.2g} of their size")
+CompiledInside = _note("CompiledInside", "places", "a part of the model is compiled already: {places!l}")
+# That outputs were not compared; why, besides NotDeterministic and ZeroReference.
+NotCompared = _note("NotCompared", "note", "its outputs were not compared: {note}")
+OtherRandomNumbers = _note("OtherRandomNumbers", "", "it draws other random numbers than eager")
+AsFarOff = _note("AsFarOff", "error eager_error", "off by {error:.2g}, and eager itself by {eager_error:.2g}")
+OneChoiceDiffers = _note("OneChoiceDiffers", "of", "one of {of} choices differs from eager's, which may be a tie")
 ZeroValue = _note("ZeroValue", "", "it is 0, of which there is no ratio")
 WorkersDiffer = _note(
     "WorkersDiffer",

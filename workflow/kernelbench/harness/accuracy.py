@@ -1,20 +1,40 @@
-"""Is the output right? Error against a reference in float64, judged by eager's own error.
+"""Is the output right? How the outputs of a mode are compared with those of eager PyTorch.
 
-The criterion: ‖out - ref‖ / ‖ref‖ is at most twice that of eager in the same dtype (four times for another runtime,
-whose products add up in an order of their own) plus one rounding unit of the output, and NaN and infinities stand where
-eager's stand.
+Each compared call begins with the same weights and the same state of all random number generators. Two eager calls show
+eager's noise: how far it is off itself. How far an output is off another one is
 
-Of a user's model nothing is known. Other kernels may add up in another order anywhere in it, so that √ε, half of the
-digits of the output's dtype, takes the place of the rounding unit ε/2. If two eager calls differ by more than eager's
-error, that difference counts. If the model does not run in float64, a second eager call is the reference.
+- of floating-point and complex numbers ‖own - other‖ / ‖other‖, with NaN and infinities in the same places;
+- of integers, masks and choices the share of elements that differ.
+
+The reference is the same model in float64 (complex128). Where that does not run, or eager is off it by more than
+CEILING, the reference is eager itself. An output is right if it is off the reference by at most
+
+    limit = min(CEILING, slack * max(eager's error, eager's noise) + rounding)
+
+slack is 2, and 4 for another runtime, whose products add up in an order of their own. rounding is ε/2 of the output's
+dtype. Of a user's model nothing is known, and other kernels may add up in another order anywhere in it: there it is √ε,
+half of the digits, of the coarsest dtype that the output has or that the reference computes in.
+
+An output beyond the limit is wrong. It is not compared, which is neither right nor wrong, where
+
+- eager's noise is more than √ε;
+- the mode draws other random numbers than eager;
+- only CEILING speaks against it, or only eager, which is as far off float64 itself;
+- one choice of so few differs that it may be a tie;
+- eager's outputs are zero everywhere.
 """
 
 import hashlib
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 
+from kernelbench import notes
+from kernelbench.harness.precision import epsilon_of, watch, widen
 from kernelbench.harness.program import Program
-from kernelbench.notes import ErrorTooLarge, NoisyReference, OutputDiffers, ZeroReference
+from kernelbench.harness.randomness import read_states
+from kernelbench.notes import Note
 
+# The most that an output may be off. No recorded job needs more than 0.074, a gradient of ResNet-50 under autocast.
+CEILING = 0.1
 # Elements of a float64 chunk of the reference: 0.5 GiB each for input, output and temporaries.
 CHUNK_ELEMENTS = 2**26
 
@@ -25,22 +45,104 @@ def seed_of(*parts) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
+def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2, after: list | None = None) -> dict:
+    """Compare `outputs`, the results of a mode for `inputs`, with eager and with the reference; the worst stands.
+
+    slack: how many times eager's error theirs may be; after: `read_states` when they were made, None where the mode
+    draws random numbers of its own.
+
+    Returns {ok, compared, reason (a note as JSON, or None), error, eager_error, noise, limit (all relative,
+    dimensionless), special (NaN and inf as in eager's), reference (its dtype, or "eager")}; without numbers where there
+    are none.
+    """
+    # Of a model of KernelBench's own it is known what it computes in.
+    look = watch if program.workload.is_foreign else lambda call: (call(), 0.0)
+    (eager, before, states), epsilon = look(lambda: call_eager(program, inputs))
+    again, _, _ = call_eager(program, inputs)
+    if reason := _find_difference(program, outputs, eager):
+        return {"ok": False, "compared": True, "reason": reason.to_json()}
+    sums = [_Sums(program, output, slack, epsilon) for output in outputs]
+    for found, *tensors in zip(sums, outputs, eager, again, strict=True):
+        found.add_eager(*(tensor.flatten() for tensor in tensors))
+    if not any(found.is_something for found in sums):
+        return {"ok": not any(o.any() for o in outputs), "compared": False, "reason": notes.ZeroReference().to_json()}
+    if before == states:  # Random numbers in float64 are others.
+        _add_exact(program, inputs, sums, outputs, eager)
+    verdicts = [found.verdict() for found in sums]
+    found = worst(verdicts)
+    if not found["ok"] and before != states and after not in (before, states):
+        return {"ok": True, "compared": False, "reason": notes.OtherRandomNumbers().to_json()}
+    if not found["ok"]:
+        where = _find_place(program, outputs, eager, verdicts.index(found), found["limit"] or CEILING)
+        found["reason"]["where"] = where.to_json()
+    return found
+
+
+def worst(checks: list[dict]) -> dict:
+    """Return the worst of several verdicts."""
+    return max(checks, key=lambda check: (not check["ok"], not check["compared"], check.get("error") or 0))
+
+
+def call_eager(program: Program, inputs: dict) -> tuple[tuple, list, list]:
+    """Return (eager's outputs, the states of the random number generators before it, and after it)."""
+    program.seed_generators()
+    before = read_states()
+    outputs = program.results(program.function, inputs)
+    return outputs, before, read_states()
+
+
+def compare_calls(program: Program, first: tuple, again: tuple) -> tuple[float, float]:
+    """Return (what two calls differ by relative to their size, the most of which outputs can still be compared)."""
+    found = []
+    for output, other in zip(first, again, strict=True):
+        sums = _Sums(program, output, slack=0, epsilon=0)
+        sums.add_eager(output.flatten(), output.flatten(), other.flatten())
+        found.append((sums.noise, sums.digits))
+    return max(found, key=lambda each: each[0] - each[1])
+
+
+def _find_difference(program: Program, outputs: tuple, eager: tuple) -> Note | None:
+    """Return a note where outputs cannot be laid beside eager's: their number, shape or dtype is another one."""
+    if len(outputs) != len(eager):
+        return notes.OutputDiffers(*(f"{len(each)} tensors" for each in (outputs, eager)))
+    for output, theirs in zip(outputs, eager, strict=True):
+        # Under autocast the dtype is that of the last operation: a fused one may have another than its parts.
+        if output.shape != theirs.shape or (output.dtype != theirs.dtype and not program.autocast):
+            return notes.OutputDiffers(*(f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in (output, theirs)))
+    return None
+
+
+def _add_exact(program: Program, inputs: dict, sums: list["_Sums"], outputs: tuple, eager: tuple) -> None:
+    """Add to the sums how far the outputs and eager's are off the reference in the dtype that the program names."""
+    import torch
+
+    exact, chunks = program.exact(), _chunks(program.workload, inputs, outputs[0], getattr(torch, program.reference))
+    look = watch if program.workload.is_foreign else lambda call: (call(), 0.0)
+    try:
+        for part, chunk in chunks:
+            references, epsilon = look(lambda chunk=chunk: exact.results(exact.function, chunk))
+            for found, *tensors, reference in zip(sums, outputs, eager, references, strict=True):
+                own, theirs = (_folded(program.workload, tensor)[part] for tensor in tensors)
+                found.add_exact(own, theirs, reference.reshape(own.shape), epsilon)
+    except Exception:  # Many a model cannot run in float64.
+        if not program.workload.is_foreign:
+            raise
+        for found in sums:
+            found.exact_epsilon = None
+
+
 def _chunks(workload, inputs: dict, output, dtype):
     """Yield (slice of the independent dimensions, inputs of that slice in `dtype`), each a bounded amount of memory."""
-
-    def exact(tensor):
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
     if not workload.split:
-        yield slice(None), {k: exact(t) for k, t in inputs.items()}
+        yield slice(None), {name: widen(tensor, dtype) for name, tensor in inputs.items()}
         return
     length = _folded(workload, output).shape[0]
     per_row = max(1, max(t.numel() for t in inputs.values()) // length)
     step = max(1, min(length, CHUNK_ELEMENTS // per_row // 4))
-    whole = {k: exact(t) for k, t in inputs.items() if k not in workload.split}
+    whole = {k: widen(t, dtype) for k, t in inputs.items() if k not in workload.split}
     for start in range(0, length, step):
         part = slice(start, start + step)
-        split = {k: exact(_folded(workload, inputs[k])[part]) for k in workload.split}
+        split = {k: widen(_folded(workload, inputs[k])[part], dtype) for k in workload.split}
         yield part, {k: whole[k] if k in whole else split[k] for k in inputs}
 
 
@@ -49,102 +151,119 @@ def _folded(workload, tensor):
     return tensor.flatten(0, workload.independent - 1) if workload.split else tensor.flatten()
 
 
-def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2) -> dict:
-    """Compare `outputs`, the results of a mode for `inputs`, with the reference; the worst of them stands.
-
-    slack: how many times eager's error theirs may be.
-
-    Returns {error, eager_error, noise (between two eager calls), limit (all relative, dimensionless), special (NaN and
-    inf as in eager's), ok, reference (its dtype, or "eager")}.
-    """
-    eager = program.results(program.function, inputs)
-    again = program.results(program.function, inputs) if program.workload.is_foreign else eager
-    for output, theirs in zip(outputs, eager, strict=True):
-        # Under autocast the dtype is that of the last operation: a fused one may have another than its parts.
-        if output.shape != theirs.shape or (output.dtype != theirs.dtype and not program.autocast):
-            found, wanted = (f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in (output, theirs))
-            return {"ok": False, "reason": OutputDiffers(found, wanted).to_json()}
-    try:
-        return _compare(program, inputs, outputs, eager, again, slack)
-    except Exception:
-        if not program.workload.is_foreign:
-            raise
-    return _judge(program, "eager", [(slice(None), again)], outputs, eager, again, slack)
-
-
-def _compare(program: Program, inputs: dict, outputs: tuple, eager: tuple, again: tuple, slack: float) -> dict:
-    """Return the verdict by a reference in the dtype that the program names."""
-    import torch
-
-    exact, workload = program.exact(), program.workload
-    chunks = _chunks(workload, inputs, outputs[0], getattr(torch, program.reference))
-    references = ((part, exact.results(exact.function, chunk)) for part, chunk in chunks)
-    return _judge(program, program.reference, references, outputs, eager, again, slack)
-
-
-def _judge(program: Program, name: str, references, outputs: tuple, eager: tuple, again: tuple, slack: float) -> dict:
-    """Return the worst verdict of the outputs by references in chunks: (slice, a tensor for each output)."""
-    sums = [_Sums(output, program.workload.is_foreign) for output in outputs]
-    for part, chunk in references:
-        for found, *tensors, reference in zip(sums, outputs, eager, again, chunk, strict=True):
-            own, *theirs = (_folded(program.workload, tensor)[part] for tensor in tensors)
-            found.add(own, *theirs, reference.reshape(own.shape))
-    # An output that is zero throughout says something only beside one that is not.
-    told = [found for found in sums if any(found.squares)] or sums
-    return {**worst([found.verdict(slack) for found in told]), "reference": name}
-
-
-def worst(checks: list[dict]) -> dict:
-    """Return the worst of several verdicts."""
-    return max(checks, key=lambda check: (not check["ok"], check.get("error") or 0))
-
-
 class _Sums:
-    """Sums of squares, over chunks, of what an output and two of eager's are off, and of the reference.
+    """How far an output is off, added up over chunks: the output and eager's, each off the reference, and off eager.
 
-    An output and eager's are compared with the reference, a second one of eager's with the first.
+    exact_epsilon: of what the reference in float64 computes in; None where there is no such reference.
     """
 
-    def __init__(self, output, is_foreign: bool):
-        import torch
+    def __init__(self, program: Program, output, slack: float, epsilon: float):
+        self.is_foreign, self.reference = program.workload.is_foreign, program.reference
+        self.is_choice = not output.is_floating_point()
+        self.slack, self.epsilon, self.exact_epsilon = slack, max(epsilon, epsilon_of(output.dtype)), None
+        self.own_epsilon = epsilon if self.is_choice else epsilon_of(output.dtype)
+        self.sums = dict.fromkeys(("error", "eager_error", "reference", "difference", "noise", "eager"), 0.0)
+        self.special, self.is_something, self.elements = True, False, output.numel()
 
-        self.torch = torch
-        epsilon = torch.finfo(output.dtype).eps if output.is_floating_point() else 0
-        self.rounding = sqrt(epsilon) if is_foreign else epsilon / 2
-        self.squares = [0.0, 0.0, 0.0, 0.0]
-        self.special = True
+    def add_eager(self, own, theirs, again) -> None:
+        """Add a chunk of the output, of eager's and of a second call of eager's."""
+        for start in range(0, own.numel(), CHUNK_ELEMENTS):
+            parts = [tensor[start : start + CHUNK_ELEMENTS] for tensor in (own, theirs, again)]
+            self.is_something |= bool(parts[1].any())
+            self._add(("difference", "noise", "eager"), parts[0], parts[2], parts[1], finite_in=parts[1:])
 
-    def add(self, own, theirs, again, reference) -> None:
-        squares = self._squares(own, theirs, again, reference)
+    def add_exact(self, own, theirs, reference, epsilon: float) -> None:
+        """Add a chunk of the output, of eager's and of the reference, which computes in dtypes of this ε."""
+        self.exact_epsilon = max(self.exact_epsilon or 0.0, epsilon)
+        self._add(("error", "eager_error", "reference"), own, theirs, reference, finite_in=[theirs])
+
+    def _add(self, names: tuple, own, other, base, finite_in: list) -> None:
+        found = self._measure(own, other, base)
         # Sums are finite where all that is in them is. A closer look calls ten kernels more, and a job loads each one
         # that it calls for the first time.
-        if not all(map(isfinite, squares)):
-            where, finite = self.torch.where, theirs.isfinite() & again.isfinite()
-            odd = [where(tensor.isfinite(), 0, tensor) for tensor in (own, theirs)]
-            self.special &= bool(self.torch.isclose(odd[0].to(theirs.dtype), odd[1], equal_nan=True).all())
-            squares = self._squares(*(where(finite, tensor, 0) for tensor in (own, theirs, again, reference)))
-        self.squares = [before + more for before, more in zip(self.squares, squares, strict=True)]
+        if not all(map(isfinite, found)):
+            import torch
 
-    def _squares(self, own, theirs, again, reference) -> list[float]:
-        """Return the four sums of a chunk, added up in the dtype of a reference that has more digits."""
-        wide = reference.dtype if reference.dtype != own.dtype else self.torch.float64
-        own, theirs, again, reference = (tensor.to(wide) for tensor in (own, theirs, again, reference))
-        off = (own - reference, theirs - reference, theirs - again, reference)
-        return [part.square().sum().item() for part in off]
+            finite = torch.stack([tensor.isfinite() for tensor in finite_in]).all(0)
+            if names[0] == "difference":
+                odd = [torch.where(tensor.isfinite(), 0, tensor) for tensor in (own, base)]
+                self.special &= bool(torch.isclose(odd[0].to(base.dtype), odd[1], equal_nan=True).all())
+            found = self._measure(*(torch.where(finite, tensor, 0) for tensor in (own, other, base)))
+        for name, more in zip(names, found, strict=True):
+            self.sums[name] += more
 
-    def verdict(self, slack: float) -> dict:
-        *off, reference = self.squares
-        if not reference:
-            return {"ok": False, "reason": ZeroReference().to_json()}
-        error, eager_error, noise = (sqrt(square / reference) for square in off)
-        limit = slack * max(eager_error, noise) + self.rounding
-        found = {"eager_error": eager_error, "noise": noise, "limit": limit}
-        if limit >= 1 > slack * noise + self.rounding:  # Zeros would pass.
-            return {"ok": False, "error": error, **found, "reason": NoisyReference(eager_error).to_json()}
-        # Written so that a NaN error never passes.
-        ok = self.special and error <= limit
-        error = error if isfinite(error) else None  # JSON knows no NaN.
-        verdict = {"error": error, **found, "special": self.special, "ok": ok}
-        if not ok:
-            verdict["reason"] = ErrorTooLarge(error, limit, self.special).to_json()
-        return verdict
+    def _measure(self, own, other, base) -> list[float]:
+        """Return how far two tensors are off a base, and its size: sums of squares, or numbers of elements."""
+        if self.is_choice:
+            return [float((own != base).sum()), float((other != base).sum()), float(base.numel())]
+        import torch
+
+        wide = base.dtype if base.dtype.itemsize > own.dtype.itemsize else torch.float64
+        own, other, base = (tensor.to(wide) for tensor in (own, other, base))
+        return [part.square().sum().item() for part in (own - base, other - base, base)]
+
+    def _ratio(self, name: str, base: str) -> float:
+        off, size = self.sums[name], self.sums[base]
+        if off == 0 or size == 0:
+            return 0.0 if off == 0 else inf
+        return off / size if self.is_choice else sqrt(off / size)
+
+    @property
+    def noise(self) -> float:
+        """What two calls of eager's differ by, relative to their size."""
+        return self._ratio("noise", "eager")
+
+    @property
+    def digits(self) -> float:
+        """√ε, half of the digits."""
+        return sqrt(self.epsilon)
+
+    def verdict(self) -> dict:
+        """Return the verdict by the rule that the module states."""
+        exact = None if self.exact_epsilon is None else [self._ratio(n, "reference") for n in ("error", "eager_error")]
+        by_exact = exact is not None and exact[1] <= CEILING
+        noise = self.noise
+        error, eager_error = exact if by_exact else (self._ratio("difference", "eager"), 0.0)
+        allowed = self.slack * max(eager_error, noise) + self._rounding(by_exact)
+        limit = min(allowed, CEILING)
+        numbers = {"error": error, "eager_error": eager_error, "noise": noise, "limit": limit}
+        found = {
+            **{name: value if isfinite(value) else None for name, value in numbers.items()},  # JSON knows no NaN.
+            "special": self.special,
+            "reference": self.reference if by_exact else "eager",
+        }
+        is_noisy = noise > self.digits
+        if self.special and error <= limit:
+            reason = notes.NotDeterministic(noise) if is_noisy or noise > eager_error / 2 else None
+            return {**found, "ok": True, "compared": not is_noisy, "reason": notes.dump(reason)}
+        if self.special and error <= allowed:
+            reason = notes.NotDeterministic(noise) if is_noisy else notes.AsFarOff(error, eager_error)
+        elif self.special and exact and not by_exact and exact[0] <= self.slack * exact[1] < inf:
+            reason = notes.AsFarOff(error, exact[1])
+        elif self.is_choice and round(error * self.elements) == 1 > limit * self.elements:
+            reason = notes.OneChoiceDiffers(self.elements)
+        else:
+            reason = notes.ErrorTooLarge(found["error"], found["limit"], self.special)
+            return {**found, "ok": False, "compared": True, "reason": reason.to_json()}
+        return {**found, "ok": True, "compared": False, "reason": reason.to_json()}
+
+    def _rounding(self, by_exact: bool) -> float:
+        if not by_exact:
+            return self.digits
+        return sqrt(max(self.own_epsilon, self.exact_epsilon)) if self.is_foreign else self.own_epsilon / 2
+
+
+def _find_place(program: Program, outputs: tuple, eager: tuple, number: int, limit: float) -> Note:
+    """Return a note of where an output differs from eager's, of its number among the outputs."""
+    import torch
+
+    output, theirs = outputs[number], eager[number]
+    if output.is_floating_point():
+        size = theirs.nan_to_num(0, 0, 0).double().square().mean().sqrt().item()
+        off = ~torch.isclose(output.to(theirs.dtype), theirs, limit, limit * size, equal_nan=True)
+    else:
+        off = output != theirs
+    first = f"{number}{off.nonzero()[0].tolist()}" if off.any() else ""
+    if first and not theirs[off].any():
+        return notes.OffWhereZero(first, not program.takes_fast_path())
+    return notes.OffAt(off.double().mean().item(), first)

@@ -3,6 +3,7 @@
 import linecache
 import os
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -64,6 +65,14 @@ def find_breaks() -> list[dict]:
         {"place": f"{Path(file).name}:{line}", "code": linecache.getline(file, line).strip(), "count": count}
         for (file, line), count in places.items()
     ]
+
+
+def find_compiled() -> list[str]:
+    """Return what this process compiled with torch.compile, as `file:line, function`; without importing Dynamo."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    entries = utils.get_compilation_metrics() if utils and utils.counters["stats"]["unique_graphs"] else []
+    places = [f"{Path(e.co_filename or '').name}:{e.co_firstlineno}, {e.co_name}" for e in entries]
+    return list(dict.fromkeys(places))
 
 
 def start_workers(count: int) -> None:

@@ -38,6 +38,7 @@ from kernelbench.harness import (
 from kernelbench.harness.core import Core
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.program import Program, prepare
+from kernelbench.harness.randomness import read_states
 from kernelbench.harness.record import VERSION
 from kernelbench.harness.workload import Unsupported
 from kernelbench.harness.workload import build as build_workload
@@ -133,6 +134,8 @@ class _Job:
         # What is not on PyTorch's stream has neither its events nor its allocator.
         self.on_stream = self.on_gpu and self.runner.on_stream
         self.compiles = self.runner.compiles(self.options)
+        self.wants_graphs = self.on_gpu and self.runner.uses_cuda_graphs(self.options)
+        self.fell_back: Note | None = None
         self.record = _blank(settings, place)
         self.folders = [Path(*workloads.__path__)]
 
@@ -155,20 +158,22 @@ class _Job:
 
     def verdict(self) -> tuple[str, Note | None]:
         """Return (status, reason) of a job that ran to its end: whether it is right, and did what its mode asks."""
-        if not self.record["accuracy"]["ok"]:
-            return "incorrect", notes.load(self.record["accuracy"].get("reason"))
-        graphs = self.on_gpu and self.runner.uses_cuda_graphs(self.options)
-        fell_back = compiler.fallback(graphs) if self.compiles else None
-        if graphs and not self.record["memory"]["graph_pools"]:
-            return "unsupported", fell_back or notes.NoGraphRecorded()
-        if isinstance(fell_back, notes.PartlyEager | notes.GraphsSkipped) and self.runner.takes_part(self.options):
-            return "ok", fell_back
-        return ("unsupported", fell_back) if fell_back else ("ok", self.find_noise())
-
-    def find_noise(self) -> Note | None:
-        """Return a note where most of what eager is off the reference is what two eager calls differ by."""
         found = self.record["accuracy"]
-        return notes.NotDeterministic(found["noise"]) if found["noise"] > found["eager_error"] / 2 else None
+        reason = notes.load(found["reason"])
+        if not found["ok"]:
+            return "incorrect", reason
+        fell_back = self.fell_back
+        if self.wants_graphs and not self.record["memory"]["graph_pools"]:
+            return "unsupported", fell_back or notes.NoGraphRecorded()
+        counts = isinstance(fell_back, notes.PartlyEager | notes.GraphsSkipped) and self.runner.takes_part(self.options)
+        if fell_back and not counts:
+            return "unsupported", fell_back
+        return "ok", (fell_back or reason or self.find_compiled()) if found["compared"] else notes.NotCompared(reason)
+
+    def find_compiled(self) -> Note | None:
+        """Return a note where eager mode is none: the author compiled a part of the model."""
+        compiled = compiler.find_compiled() if self.settings["run"]["runner"] == "eager" else []
+        return notes.CompiledInside(compiled) if compiled else None
 
     def run(self, root: Path) -> None:
         """Fill the record in the order of the protocol: first call, memory, correctness, warm-up, timers, profiler."""
@@ -219,11 +224,15 @@ class _Job:
             with self.phase("series"):
                 checks += self.series(program, step, synchronize)
         record["accuracy"] = _judge(checks)
+        self.fell_back = compiler.fallback(self.wants_graphs) if self.compiles else None
         if mode["runner"] != "eager":
             record["generated_code"] = caches.generated_code(root)
         if self.on_gpu:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
+        if isinstance(notes.load(record["accuracy"]["reason"]), notes.OtherRandomNumbers):
+            with self.phase("checks"):
+                record["accuracy"] = self.check_with_eagers_numbers(program, tensors, inputs) or record["accuracy"]
 
     def fill(self, program: Program, tensors: tuple) -> None:
         """Fill the compile caches before the first call: by one that is forgotten, or by another process."""
@@ -281,6 +290,7 @@ class _Job:
         cell = (settings["seed"], settings["op"], settings["dtype"], size, settings["repeat"])
         record["seeds"] = [accuracy.seed_of(*cell, index) for index in range(2)]
         program = prepare(workload, size, dtype, device, accuracy.seed_of(*cell, "weights"))
+        self.torch.set_num_threads(settings["threads"])  # A model's file may have set others.
         inputs = [workload.draw(size, dtype, device, seed) for seed in record["seeds"]]
         record["inputs"] = {
             name: {"shape": list(t.shape), "stride": list(t.stride()), "dtype": str(t.dtype).removeprefix("torch.")}
@@ -290,10 +300,30 @@ class _Job:
             record["work"] = work
         return program, inputs
 
-    def check(self, program: Program, step: Callable, inputs: dict) -> dict:
-        """Compare what `step` makes of the inputs with the reference."""
+    def check(self, program: Program, step: Callable, inputs: dict, own_numbers: bool | None = None) -> dict:
+        """Compare what `step` makes of the inputs with the reference.
+
+        own_numbers: whether it draws random numbers of its own; None: as the runner says.
+        """
         outputs = program.outcome(lambda *given: self.runner.tensor(step(*given)), inputs)
-        return accuracy.check(program, inputs, outputs, self.runner.slack(self.options))
+        after = read_states()
+        if own_numbers is None:
+            own_numbers = self.runner.eagers_numbers(self.options) is not None
+        return accuracy.check(program, inputs, outputs, self.runner.slack(self.options), None if own_numbers else after)
+
+    def check_with_eagers_numbers(self, program: Program, tensors: tuple, inputs: list[dict]) -> dict | None:
+        """Compare what the mode gives when built anew so that it draws eager's random numbers; None where it cannot.
+
+        With those that it was timed with, nothing it returns could be told from a wrong result.
+        """
+        numbers = self.runner.eagers_numbers(self.options)
+        if numbers is None:
+            return None
+        compiler.forget()
+        with numbers:
+            step = modes.build(program, self.settings["run"], tensors)
+            step(*tensors)  # The first call of a CUDA graph is no replay.
+            return _judge([self.check(program, step, given, own_numbers=False) for given in inputs])
 
     def warm_up(self, call: Callable, synchronize: Callable, sampling: dict, core: Core | None) -> None:
         """Call until the times agree."""

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+from kernelbench.harness.precision import widen
 from kernelbench.harness.workload import Workload
 
 
@@ -43,7 +44,7 @@ class Model(Workload):
 
         saved = module.state_dict()
         computed = {name: buffer for name, buffer in module.named_buffers() if name not in saved}
-        module.to(getattr(torch, dtype))
+        module._apply(lambda tensor: widen(tensor, getattr(torch, dtype)))  # Module.to would drop imaginary parts.
         for name, buffer in computed.items():
             owner, _, leaf = name.rpartition(".")
             setattr(module.get_submodule(owner), leaf, buffer)

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
+from kernelbench.harness import randomness
 from kernelbench.harness.dtypes import Dtype
 from kernelbench.harness.model import Model
 from kernelbench.harness.workload import Workload
@@ -18,7 +19,7 @@ class Program:
     """A workload, the module with its weights if it has any, and the state that they begin with if they change.
 
     autocast: the dtype of torch.autocast around the forward pass on `device`, empty without; reference: the dtype of
-    the run that results are judged by.
+    the run that results are judged by; seed: that of the random numbers in a call that is judged.
     """
 
     workload: Workload
@@ -27,6 +28,7 @@ class Program:
     autocast: str = ""
     device: str = "cpu"
     reference: str = "float64"
+    seed: int = 0
 
     @property
     def function(self) -> Callable:
@@ -55,10 +57,24 @@ class Program:
         return self.outcome(self.around(function), inputs)
 
     def outcome(self, step: Callable, inputs: dict) -> tuple:
-        """Return the tensors that `step` is judged by, of a call that begins with the weights as they were made."""
+        """Return the tensors that `step` is judged by, of a call that begins with the same weights and generators."""
         if self.begin is not None:
             self.module.load_state_dict(self.begin)
+        self.seed_generators()
         return self.workload.judged(step(*inputs.values()), self.module)
+
+    def seed_generators(self) -> None:
+        """Bring all random number generators into the state that each compared call begins with."""
+        randomness.seed_all(self.seed)
+
+    def takes_fast_path(self) -> bool:
+        """Say whether eager runs a part of the module in PyTorch's fast path for transformer encoders."""
+        from torch import nn
+        from torch.backends import mha
+
+        kinds = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+        parts = [] if self.module is None else self.module.modules()
+        return mha.get_fastpath_enabled() and any(isinstance(part, kinds) and not part.training for part in parts)
 
     def exact(self) -> "Program":
         """Return the same in the dtype of the reference, with the same weights."""
@@ -73,7 +89,7 @@ def prepare(workload: Workload, size: str, dtype: Dtype, device: str, seed: int)
     import torch
 
     if not isinstance(workload, Model):
-        return Program(workload, autocast=dtype.autocast, device=device)
+        return Program(workload, autocast=dtype.autocast, device=device, seed=seed)
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
@@ -82,7 +98,8 @@ def prepare(workload: Workload, size: str, dtype: Dtype, device: str, seed: int)
     if not workload.trains:
         module.requires_grad_(False)
     begin = deepcopy(module.state_dict()) if workload.trains else None
-    return Program(workload, module, begin, dtype.autocast, device, _reference(module, dtype, workload.trains))
+    reference = _reference(module, dtype, workload.trains)
+    return Program(workload, module, begin, dtype.autocast, device, reference, seed)
 
 
 def _reference(module, dtype: Dtype, trains: bool) -> str:

@@ -4,6 +4,7 @@ Importing a runner imports neither torch nor what it runs with: the plan of a st
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from kernelbench.harness import timers
@@ -68,6 +69,10 @@ class Runner:
     def slack(self, options: dict) -> float:
         """Return how many times eager's error that of a mode may be; OTHER_SUMS for one with products of its own."""
         return 2
+
+    def eagers_numbers(self, options: dict) -> AbstractContextManager | None:
+        """Return a context in which what is built draws eager's random numbers; None where it does so anyway."""
+        return None
 
     def synchronizer(self, device: str) -> Callable[[], None]:
         """Return what waits until a call is done on `device`."""

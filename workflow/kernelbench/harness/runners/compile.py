@@ -5,7 +5,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Literal
 
-from kernelbench.harness import compiler
+from kernelbench.harness import caches, compiler
 from kernelbench.harness.runner import OTHER_SUMS, Runner
 from kernelbench.harness.workload import Unsupported
 from kernelbench.notes import NoRepeatedBlocks
@@ -50,6 +50,13 @@ class Compile(Runner):
         # Tuning takes products of Inductor's own where they are faster than eager's.
         return OTHER_SUMS if "max-autotune" in options.get("mode", "") else super().slack(options)
 
+    def eagers_numbers(self, options):
+        if options.get("backend", "inductor") != "inductor":
+            return None
+        from torch._inductor import config
+
+        return config.patch(fallback_random=True)
+
     def build(self, program, options, inputs):
         import torch
 
@@ -61,6 +68,8 @@ class Compile(Runner):
         return torch.compile(program.function, **passed)
 
     def start_workers(self, options):
+        if options.get("backend", "inductor") == "inductor":
+            caches.prepare_headers()
         compiler.start_workers(options.get("workers", 1))
 
     def end_workers(self):
