@@ -4,10 +4,8 @@ As a program, in the environment of a job's process, it writes what `inspect` re
     python -m kernelbench.running.inspect_model FILE FUNCTION DEVICE OUTPUT
 """
 
-import hashlib
 import json
 import sys
-import sysconfig
 from collections.abc import Mapping
 from dataclasses import replace
 from inspect import Parameter, signature
@@ -15,31 +13,35 @@ from pathlib import Path
 
 from kernelbench import code_digest
 from kernelbench.errors import InputError, nearest, run
+from kernelbench.harness import accuracy, compiler, object_graph, settings
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.measure import classify, find_place
 from kernelbench.harness.program import prepare
 from kernelbench.harness.runners.compile import find_blocks
 from kernelbench.harness.workloads import model_file
-from kernelbench.harness.workloads.model_file import ModelFile
-from kernelbench.paths import WORKFLOW
+from kernelbench.harness.workloads.model_file import ModelFile, list_weights
+from kernelbench.names import make_keys
+from kernelbench.running import read_files
 from kernelbench.running.fork_server import list_threads
 
 # Any seed will do: what is compared was made with the same one.
 SEED = 1
-# Folders whose files are not the user's own.
-INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 
 
 def inspect(file: str, function: str, device: str) -> dict:
-    """Return {cases, has_cases, trains, has_blocks, modes, start, files}; raise InputError for whatever is wrong.
+    """Return {cases, labels, has_cases, trains, has_blocks, settings, modes, start, files, remarks} of a model.
 
-    cases: by name the shape of each input; has_blocks: whether blocks repeat in the model; modes: what the file says of
-    them, None if nothing; start: how its jobs can start, "fresh" if what it imports starts threads or opens the GPU;
-    files: by path the digest of each file of the user's that was imported (`code_digest.of_user_file`).
-    device: where the model is called once a case, "cuda" or "cpu"; empty: nowhere, as this machine does not measure.
+    cases: by key the shape of each input; labels: by key the case's name; has_blocks: whether blocks repeat in the
+    model; settings: by name each setting of PyTorch that the file changes; modes: what the file says of them, None if
+    nothing; start: how its jobs can start, "fresh" if what it imports starts threads or opens the GPU; files: by path
+    the digest of each file of the user's that was imported or read (`code_digest.of_user_file`); remarks: what to know
+    before it is measured, a line each. device: where the model is called twice a case, "cuda" or "cpu"; empty: nowhere,
+    as this machine does not measure. Raises InputError for whatever is wrong.
     """
     import torch
 
+    read_files.start()
+    before = settings.read_settings()
     ModelFile(file).load()
     start = "fresh" if len(list_threads()) > 1 or torch.cuda.is_initialized() else "warm"
     module = model_file.import_file(file)
@@ -51,21 +53,19 @@ def inspect(file: str, function: str, device: str) -> dict:
     cases = found.draw_cases(SEED)
     found = replace(found, cases={name: {k: list(t.shape) for k, t in own.items()} for name, own in cases.items()})
     _require_same(found, model, cases)
-    for case in found.cases if device else []:
-        try:
-            _call(found, case, device)
-        except Exception as error:
-            if classify(error, [])[0] != "oom":  # What has no room says so in its row; a smaller case may have some.
-                error.add_note(f"in case {case}" if found.has_cases else "in eager mode")
-                raise
+    labels = {key: str(name) for key, name in make_keys(given, "case").items()} if found.has_cases else {}
+    remarks = _call_each(found, labels, device) if device else []
     return {
         "cases": found.cases,
+        "labels": labels,
         "has_cases": found.has_cases,
         "trains": trains,
         "has_blocks": model_file.is_module(model) and bool(find_blocks(model)),
+        "settings": settings.find_changes(before),
         "modes": _find_modes(file, module),
         "start": start,
         "files": _list_files(module),
+        "remarks": remarks,
     }
 
 
@@ -119,8 +119,7 @@ def _require_dense(found: ModelFile, model, cases: dict) -> None:
     """Refuse weights and inputs without values of their own, or not in a dense layout."""
     import torch
 
-    weights = [*model.named_parameters(), *model.named_buffers()] if model_file.is_module(model) else []
-    for what, tensor in [(f"weight {name}", tensor) for name, tensor in weights] + [
+    for what, tensor in [(f"weight {name}", tensor) for name, tensor in list_weights(model).items()] + [
         (f"input {name} of case {case}", tensor) for case, own in cases.items() for name, tensor in own.items()
     ]:
         if torch.nn.parameter.is_lazy(tensor):
@@ -133,21 +132,28 @@ def _require_dense(found: ModelFile, model, cases: dict) -> None:
 
 def _digest(model, cases: dict) -> dict[str, str]:
     """Return a digest of each weight, buffer and input by name."""
-    state = model.state_dict() if model_file.is_module(model) else {}
-    tensors = {f"weight {name}": tensor for name, tensor in state.items() if hasattr(tensor, "layout")}
+    tensors = {f"weight {name}": tensor for name, tensor in list_weights(model).items()}
     tensors |= {f"input {name} of case {case}": t for case, own in cases.items() for name, t in own.items()}
-    return {name: _hash(tensor) for name, tensor in tensors.items()}
+    return {name: object_graph.digest(tensor) for name, tensor in tensors.items()}
 
 
-def _hash(tensor) -> str:
-    import torch
+def _call_each(found: ModelFile, labels: dict, device: str) -> list[str]:
+    """Call the model at each case, as its jobs will, and return what is worth a remark; refuse what is wrong."""
+    remarks = []
+    for case in found.cases:
+        try:
+            remarks += _call(found, case, device)
+        except Exception as error:
+            if classify(error, [])[0] != "oom":  # What has no room says so in its row; a smaller case may have some.
+                error.add_note(f"in case {labels[case]}" if labels else "in eager mode")
+                raise
+    if compiled := compiler.find_compiled():
+        remarks.append(f"eager mode itself compiles a part of the model: {', '.join(compiled)}")
+    return list(dict.fromkeys(remarks))
 
-    plain = tensor.detach().cpu().contiguous()
-    return hashlib.sha256(plain.flatten().view(torch.uint8).numpy()).hexdigest() if plain.numel() else ""
 
-
-def _call(found: ModelFile, case: str, device: str) -> None:
-    """Call the model once at a case, as its jobs will, and check what it returns."""
+def _call(found: ModelFile, case: str, device: str) -> list[str]:
+    """Call the model twice on the same inputs, and check what it returns, and what it leaves behind."""
     import torch
 
     torch.set_grad_enabled(found.trains)
@@ -155,28 +161,80 @@ def _call(found: ModelFile, case: str, device: str) -> None:
     if found.trains and not any(weight.requires_grad for weight in program.module.parameters()):
         raise InputError(f"{found.file}: loss() needs a model with weights to train; model() returns one without any")
     inputs = found.draw(case, DTYPES["own"], device, SEED)
+    given = {name: object_graph.digest(tensor) for name, tensor in inputs.items()}
     if found.trains:
-        loss = model_file.find(found.file, "loss")(program.function(*inputs.values()))
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            shown = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
-            raise InputError(f"{found.file}: loss() returns {shown}; allowed: a tensor with one element")
-    if not program.results(program.function, inputs):
+        _require_loss(found, program, inputs)
+    first, unused, used = accuracy.call_eager(program, inputs)
+    _require_outputs(found, first)
+    before = _read_state(found, program)
+    again, _, _ = accuracy.call_eager(program, inputs)
+    after = _read_state(found, program)
+    for name, tensor in inputs.items():
+        if object_graph.digest(tensor) != given[name]:
+            raise InputError(f"{found.file}: the model writes to its input {name}; let it work on a copy of that")
+    noise, tolerance = accuracy.compare_calls(program, first, again)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return _judge_calls(found.file, changed, noise, noise > tolerance, unused != used)
+
+
+def _judge_calls(file: str, changed: list[str], noise: float, is_noisy: bool, drew: bool) -> list[str]:
+    """Return what is to say of a model whose two calls left this changed; refuse one that is no longer the same."""
+    grown = [name for name in changed if name.startswith(object_graph.LENGTH)]
+    if changed and is_noisy:
+        raise InputError(
+            f"{file}: {changed[0]} changes from call to call, and the output by {noise:.2g} of its size with it; "
+            "let each call begin with the same state"
+        )
+    if grown:
+        raise InputError(f"{file}: {grown[0]} grows from call to call; let each call begin with the same state")
+    remarks = [f"{name} changes from call to call, the output does not" for name in changed[:1]]
+    if is_noisy:
+        remarks.append(f"two eager calls differ by {noise:.2g} of the output: no mode's output can be compared")
+    if drew:
+        remarks.append("the model draws random numbers: a compiled mode is compiled once more to compare its output")
+    return remarks
+
+
+def _read_state(found: ModelFile, program) -> dict:
+    """Return what may change from call to call: of the model and the file's globals, without what training resets."""
+    module = model_file.import_file(found.file)
+    names = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    state = object_graph.read_state(**{"": program.module, Path(found.file).name: names})
+    reset = program.module.state_dict() if found.trains else {}
+    return {name: value for name, value in state.items() if name not in reset}
+
+
+def _require_loss(found: ModelFile, program, inputs: dict) -> None:
+    """Refuse a loss that is not one number."""
+    import torch
+
+    loss = model_file.find(found.file, "loss")(program.function(*inputs.values()))
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        shown = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
+        raise InputError(f"{found.file}: loss() returns {shown}; allowed: a tensor with one element")
+
+
+def _require_outputs(found: ModelFile, outputs: tuple) -> None:
+    """Refuse outputs of which a wrong one could not be told from a right one."""
+    if not outputs:
         raise InputError(f"{found.file}: the model returns no tensor; there is nothing to compare")
+    if not any(output.any() for output in outputs):
+        raise InputError(
+            f"{found.file}: the output is zero everywhere, and so would be that of many a wrong model; "
+            "let model() draw the weights of the last layer"
+        )
+    if not any(output.isfinite().any() for output in outputs):
+        raise InputError(f"{found.file}: the output is NaN or infinite everywhere; there is nothing to compare")
 
 
 def _list_files(module) -> dict[str, str]:
-    """Return by path the digest of the module's file, and of what was imported from its folder or its package."""
+    """Return by path the digest of the module's file, of what was imported from beside it, and of the data it read."""
     file = Path(module.__file__).resolve()
     depth = max(module.__name__.count(".") - 1, 0)
     top = file.parents[depth]
     loaded = [Path(each.__file__).resolve() for each in [*sys.modules.values()] if getattr(each, "__file__", None)]
-    own = {path for path in loaded if top in path.parents and path.is_file() and not _is_installed(path)}
-    return {str(path): code_digest.of_user_file(path) for path in sorted({*own, file})}
-
-
-def _is_installed(path: Path) -> bool:
-    folders = (*INSTALLED, str(WORKFLOW))
-    return any(Path(folder) in path.parents for folder in folders) or "site-packages" in path.parts
+    own = {path for path in loaded if top in path.parents and path.is_file() and not object_graph.is_installed(path)}
+    return {str(path): code_digest.of_user_file(path) for path in sorted({*own, file, *read_files.list_data()})}
 
 
 def main() -> None:

@@ -159,7 +159,7 @@ class Config(Model):
     """A study's file."""
 
     machine: Annotated[str, matching("[a-z0-9][a-z0-9-]*", "auto, cpu, or the label of a GPU such as h200, a100 or t4")]
-    study: Annotated[str, matching("[a-z][a-z0-9]*", "a name of lower-case letters and digits")] = ABSENT
+    study: Annotated[Label, matching("[a-z][a-z0-9]*", "a name of lower-case letters and digits")] = ABSENT
     note: str = ABSENT
     seed: Seed
     repeats: Repeats

@@ -4,8 +4,12 @@ import re
 from pathlib import Path
 
 from kernelbench.errors import InputError, nearest
+from kernelbench.names import RESERVED
 from kernelbench.study.cells import CONTROL, TWIN
 from kernelbench.study.yaml_files import overlay
+
+# What a job needs of what inspection found.
+PARAMETERS = ("file", "function", "trains", "digest", "cases", "labels", "has_cases", "settings")
 
 
 def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dict]:
@@ -22,7 +26,7 @@ def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dic
         "workload": "model_file",
         "dtypes": ["own"],
         "sizes": list(found["cases"]),
-        **{key: found[key] for key in ("file", "function", "trains", "digest", "cases", "has_cases")},
+        **{key: found[key] for key in PARAMETERS},
     }
     layers = {"config": config["modes"], found["file"]: found["modes"] or {}, "--config": given.get("modes", {})}
     modes = _choose_modes(layers, found["has_blocks"], device)
@@ -40,11 +44,19 @@ def make(config: dict, given: dict, found: dict, device: str) -> tuple[dict, dic
 
 
 def describe(found: dict, modes: list[str], repeats: int) -> str:
-    """Return in a line what is measured: the model, its cases with their shapes, the modes and the repeats."""
+    """Return a line on what is measured (model, cases with shapes, modes, repeats), and one for each remark on it."""
     shapes = {case: [list(shape) for shape in inputs.values()] for case, inputs in found["cases"].items()}
-    cases = ", ".join(f"{case} {' '.join(map(str, own))}" for case, own in shapes.items())
+    cases = ", ".join(f"{found['labels'].get(case, case)} {' '.join(map(str, own))}" for case, own in shapes.items())
     kind = "training step" if found["trains"] else "inference"
-    return f"{found['file']}, {kind}; cases: {cases}; modes: {', '.join(modes)}; repeats: {repeats}"
+    head = f"{found['file']}, {kind}; cases: {cases}; modes: {', '.join(modes)}; repeats: {repeats}"
+    settings = ", ".join(f"{name} = {value}" for name, value in found["settings"].items())
+    data = [path for path in found["files"] if not path.endswith(".py")]
+    said = [
+        *found["remarks"],
+        *([f"the file sets {settings}"] if settings else []),
+        *([f"measured again once one of these changes: {', '.join(data)}"] if data else []),
+    ]
+    return "\n".join([head, *(f"note: {line}" for line in said)])
 
 
 def require_named(config: dict, path: str) -> str:
@@ -81,4 +93,4 @@ def _choose_modes(layers: dict[str, dict], has_blocks: bool, device: str) -> dic
 def _name(file: str) -> str:
     """Return the name of the study: the letters and digits of the file's name."""
     name = re.sub("[^a-z0-9]", "", Path(file).stem.lower() if file.endswith(".py") else file.rpartition(".")[2].lower())
-    return name if name[:1].isalpha() else f"model{name}"
+    return name if name[:1].isalpha() and name not in RESERVED else f"model{name}"

@@ -10,6 +10,7 @@ from pydantic import model_validator as check_model
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kernelbench.errors import InputError, nearest
+from kernelbench.names import RESERVED
 
 # The default of a key that may be left out, but must not be null.
 ABSENT: Any = None
@@ -72,8 +73,18 @@ def _check_size(given):
 
 
 Size = Annotated[int | str, BeforeValidator(_check_size)]
+
+
+def _refuse_reserved(given: str) -> str:
+    if given in RESERVED:
+        raise refuse(f"a label that no table reads as a word of its own ({', '.join(sorted(RESERVED))})")
+    return given
+
+
 Label = Annotated[
-    str, matching("[a-z][a-z0-9_-]*", "a label of lower-case letters, digits, - and _ that begins with a letter")
+    str,
+    matching("[a-z][a-z0-9_-]*", "a label of lower-case letters, digits, - and _ that begins with a letter"),
+    AfterValidator(_refuse_reserved),
 ]
 
 

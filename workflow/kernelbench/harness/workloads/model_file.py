@@ -6,7 +6,6 @@ Nothing is known of it but what `kernelbench.running.inspect_model` finds out by
 import ast
 import importlib
 import importlib.util
-import random
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -14,10 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import MethodType, ModuleType
 
 from kernelbench.errors import InputError
 from kernelbench.harness.model import Model
+from kernelbench.harness.object_graph import find_modules
+from kernelbench.harness.randomness import seed_all
+from kernelbench.names import make_keys
 
 # The case of inputs that have no name.
 ONLY_CASE = "default"
@@ -29,7 +31,8 @@ class ModelFile(Model):
 
     file: the path of a file, or the dotted name of a module; function: what makes the model, in place of `model`;
     trains: whether the file has `loss(output)`, which makes a call a training step; digest: of the files that the model
-    is made of; cases: by name of a case the shape of each of its inputs; has_cases: whether `inputs()` names cases.
+    is made of; cases: by key of a case the shape of each of its inputs; labels: by key its name as the file has it;
+    has_cases: whether `inputs()` names cases; settings: by name each setting of PyTorch that the file changes.
     """
 
     file: str = ""
@@ -37,7 +40,9 @@ class ModelFile(Model):
     trains: bool = False
     digest: str = ""
     cases: dict = field(default_factory=dict)
+    labels: dict = field(default_factory=dict)
     has_cases: bool = False
+    settings: dict = field(default_factory=dict)
 
     split = ()
     only_dtype = "own"
@@ -75,6 +80,8 @@ class ModelFile(Model):
 
         model, names = self.make(torch.initial_seed()), list(self.cases[size])
         module = model if is_module(model) and not _by_name(names) else _wrap(model, names)
+        for part in find_modules(module):  # Those that hang in a list or a closure, which Module.train does not reach.
+            part.train(self.trains)
         return module.to(device)
 
     def draw(self, size, dtype, device, seed):
@@ -83,7 +90,7 @@ class ModelFile(Model):
     def make(self, seed: int):
         """Return the model that the file makes after seeding: a torch.nn.Module, or a function of tensors."""
         seed_all(seed)
-        model = find(self.file, self.function)()
+        model = _unbind(find(self.file, self.function)())
         if not callable(model):
             raise InputError(
                 f"{self.file}: {self.function}() returns a value {_name(model)}; allowed: a torch.nn.Module, or a "
@@ -96,20 +103,17 @@ class ModelFile(Model):
         return model
 
     def draw_cases(self, seed: int) -> dict[str, dict]:
-        """Return for each case the tensors that `inputs()` makes after seeding, by name: `0`, `1`, … without names.
+        """Return by key of each case the tensors that `inputs()` makes after seeding, by name: `0`, `1`, … without.
 
         Raises InputError for inputs that are not tensors.
         """
         seed_all(seed)
         given = find(self.file, "inputs")()
-        cases = {ONLY_CASE: given}
-        if self.has_cases:
-            cases = {_label(name): case for name, case in given.items()}
-            if len(cases) < len(given):
-                raise InputError(f"{self.file}: inputs(): two cases are called {_repeated(given)}; give each a name")
-        if not cases:
+        if not self.has_cases:
+            return {ONLY_CASE: self._name_tensors(given, ONLY_CASE)}
+        if not given:
             raise InputError(f"{self.file}: inputs() is empty; return the tensors that the model takes")
-        return {name: self._name_tensors(case, name) for name, case in cases.items()}
+        return {key: self._name_tensors(given[name], str(name)) for key, name in make_keys(given, "case").items()}
 
     def _name_tensors(self, case, name: str) -> dict:
         import torch
@@ -147,8 +151,8 @@ class ModelFile(Model):
         found = tuple(tensor.detach().clone() for tensor in list_tensors(output, f"{self.file}: output"))
         if not self.trains:
             return found
-        gradients = [weight.grad.flatten() for weight in module.parameters() if weight.grad is not None]
-        return *found, torch.cat(gradients)
+        gradients = [weight.grad for weight in module.parameters() if weight.grad is not None]
+        return *found, torch.cat([part.flatten() for gradient in gradients for part in list_tensors(gradient)])
 
 
 @cache
@@ -195,15 +199,39 @@ def is_module(model) -> bool:
 
 
 def is_compiled(model) -> bool:
-    """Say whether torch.compile or TorchScript has been at a model, or at a part of it."""
+    """Say whether torch.compile or TorchScript has been at a model, or at a module inside it.
+
+    A part that torch.compiler.disable fences off is none of that.
+    """
     import torch
 
     def has_been_at(part) -> bool:
         scripted = isinstance(part, torch.jit.ScriptModule | torch.jit.ScriptFunction)
         in_place = getattr(part, "_compiled_call_impl", None) is not None
-        return scripted or in_place or hasattr(part, "_torchdynamo_orig_callable")
+        return scripted or in_place or (hasattr(part, "_torchdynamo_orig_callable") and not _is_fenced(part))
 
-    return any(has_been_at(part) for part in (model.modules() if is_module(model) else [model]))
+    return any(has_been_at(part) for part in [model, *find_modules(model)])
+
+
+def _is_fenced(part) -> bool:
+    context = type(getattr(part, "dynamo_ctx", None)).__name__
+    return getattr(part, "_torchdynamo_disable", False) or context == "DisableContext"
+
+
+def list_weights(model) -> dict:
+    """Return the parameters and buffers of a model by name, those of all modules inside it."""
+    found: dict = {}
+    for part in find_modules(model):
+        own = {**dict(part.named_parameters()), **dict(part.named_buffers())}
+        known = {id(tensor) for tensor in found.values()}
+        found |= {name: tensor for name, tensor in own.items() if id(tensor) not in known}
+    return found
+
+
+def _unbind(model):
+    """Return the module whose forward `model` is; anything else as it is."""
+    owner = model.__self__ if isinstance(model, MethodType) else None
+    return owner if is_module(owner) and model.__func__ is type(owner).forward else model
 
 
 def _by_name(names: list[str]) -> bool:
@@ -211,13 +239,19 @@ def _by_name(names: list[str]) -> bool:
 
 
 def _wrap(model, names: list[str]):
-    """Return a module that calls a function, or a module that takes its inputs by name, with inputs in their order."""
+    """Return a module that calls a function, or a module that takes its inputs by name, with inputs in their order.
+
+    The modules inside a function are its own as well, so that they go to the device with it, and are trained.
+    """
     from torch import nn
 
     class Called(nn.Module):
         def __init__(self):
             super().__init__()
             self.model = model
+            for place, part in enumerate(find_modules(model)):
+                if all(part is not own for own in self.modules()):
+                    self.add_module(f"inside{place}", part)
 
         def forward(self, *inputs):
             if _by_name(names):
@@ -230,12 +264,17 @@ def _wrap(model, names: list[str]):
 def list_tensors(output, name: str = "output") -> list:
     """Return the tensors of a model's output in their order; raise InputError where something else is in it.
 
-    Mappings, sequences and dataclasses are looked into; None says nothing. Complex tensors are returned as real ones.
+    Mappings, sequences and dataclasses are looked into; None says nothing. Complex tensors are returned as real ones,
+    sparse and quantized ones as dense ones, and each part of a nested one by itself.
     """
     import torch
 
     if isinstance(output, torch.Tensor):
-        return [torch.view_as_real(output) if output.is_complex() else output]
+        if output.is_nested:
+            return [tensor for part in output.unbind() for tensor in list_tensors(part, name)]
+        dense = output if output.layout == torch.strided else output.to_dense()
+        dense = dense.dequantize() if dense.is_quantized else dense
+        return [torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense]
     if output is None:
         return []
     if isinstance(output, Mapping):
@@ -249,26 +288,6 @@ def list_tensors(output, name: str = "output") -> list:
             f"{name} is {_name(output)}; allowed: tensors, and dicts, tuples, lists or dataclasses of them"
         )
     return [tensor for place, value in inner.items() for tensor in list_tensors(value, place)]
-
-
-def seed_all(seed: int) -> None:
-    """Seed all that a model's file may draw from."""
-    import numpy
-    import torch
-
-    random.seed(seed)
-    numpy.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
-def _label(case) -> str:
-    """Return the name of a case as paths and tables have it: `batch 1` is batch-1."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", str(case)).strip("-.") or "case"
-
-
-def _repeated(given: Mapping) -> str:
-    labels = [_label(name) for name in given]
-    return next(label for label in labels if labels.count(label) > 1)
 
 
 def _name(value) -> str:

@@ -1,0 +1,116 @@
+"""What hangs together with a model: the modules inside whatever `model()` returned, and the state of it all.
+
+Looked into are attributes, containers, partials, bound methods, and the closures and globals of the user's functions.
+"""
+
+import hashlib
+import sysconfig
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from inspect import getclosurevars
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+
+from kernelbench.paths import WORKFLOW
+
+# More than this is looked at in no model: a vocabulary among its attributes, say, has no state.
+MOST = 50_000
+PLAIN = (int, float, complex, str, bytes, bool, type(None))
+LENGTH = "the length of "
+CLOSED = (type, ModuleType, BuiltinFunctionType, *PLAIN)
+
+
+def find_modules(value) -> list:
+    """Return the torch modules in `value`, outer ones first."""
+    from torch import nn
+
+    return [inner for _, inner in _walk(value) if isinstance(inner, nn.Module)]
+
+
+def read_state(**roots) -> dict[str, object]:
+    """Return by path what calls may change: numbers and text, the lengths of containers, tensors by their contents.
+
+    Of a weight, the count of how often it was written stands for its contents.
+    """
+    import torch
+
+    found: dict[str, object] = {}
+    for name, root in roots.items():
+        for path, value in _walk(root, name):
+            if isinstance(value, torch.nn.Parameter):
+                found[path] = value._version if not value.is_inference() else None
+            elif isinstance(value, torch.Tensor):
+                found[path] = digest(value)
+            elif isinstance(value, PLAIN):
+                found[path] = value
+            elif isinstance(value, Mapping | list | tuple | set):
+                found[f"{LENGTH}{path}"] = len(value)
+    return found
+
+
+def digest(tensor) -> str:
+    """Return a digest of the shape and the values of a dense tensor."""
+    import torch
+
+    if tensor.is_meta or tensor.layout != torch.strided:
+        return str(tensor.shape)
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    content = plain.flatten().view(torch.uint8).numpy() if plain.numel() else b""
+    return f"{tuple(plain.shape)} {hashlib.sha256(content).hexdigest()}"
+
+
+def is_installed(path: Path) -> bool:
+    """Say whether a file is part of Python, of an installed package or of KernelBench, and not the user's own."""
+    return any(folder in path.parents for folder in _installed()) or "site-packages" in path.parts
+
+
+@cache
+def _installed() -> tuple[Path, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return WORKFLOW, *(Path(sysconfig.get_path(name)).resolve() for name in names)
+
+
+def _walk(root, name: str = "") -> Iterator[tuple[str, object]]:
+    """Yield (path, value) of all that is reachable from `root`, each object once, what is nearer first."""
+    left, seen = [(name, root)], set()
+    for path, value in left:  # It grows.
+        if not isinstance(value, PLAIN):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+        yield path, value
+        if len(left) < MOST:
+            left += [(f"{path}{step}".lstrip("."), inner) for step, inner in _list_parts(value)]
+
+
+def _list_parts(value) -> list[tuple[str, object]]:
+    """Return what a value holds, each with what leads there from it."""
+    import torch
+
+    if isinstance(value, torch.nn.Module):
+        held = {**value._parameters, **value._buffers, **value._modules}
+        own = {name: part for name, part in vars(value).items() if name not in _internals()}
+        return [(f".{name}", part) for name, part in {**own, **held}.items()]
+    if isinstance(value, partial):
+        return [("", value.func), ("", value.args), ("", value.keywords)]
+    if isinstance(value, MethodType):
+        return [("", value.__self__), ("", value.__func__)]
+    if isinstance(value, FunctionType):
+        if is_installed(Path(value.__code__.co_filename).resolve()):
+            return []
+        seen = getclosurevars(value)
+        return [(f".{name}", part) for name, part in {**seen.nonlocals, **seen.globals}.items()]
+    if isinstance(value, Mapping):
+        return [(f"[{key!r}]", part) for key, part in value.items()]
+    if isinstance(value, list | tuple | set):
+        return [(f"[{place}]", part) for place, part in enumerate(value)]
+    if isinstance(value, (torch.Tensor, *CLOSED)):
+        return []
+    return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+
+
+@cache
+def _internals() -> frozenset[str]:
+    from torch import nn
+
+    return frozenset(vars(nn.Module()))

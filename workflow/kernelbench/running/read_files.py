@@ -1,0 +1,64 @@
+"""Which files this process reads: an audit hook sees each one that Python opens.
+
+safetensors opens its files by itself, unseen; its `safe_open` is watched apart.
+"""
+
+import os
+import sys
+from functools import cache, wraps
+from importlib.util import find_spec
+from pathlib import Path
+
+from kernelbench.harness.object_graph import is_installed
+
+# Folders of the system, whose files no model is made of, and folders of compilers' caches.
+SYSTEM = tuple(map(Path, ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64", "/run")))
+CACHES = ("__pycache__", ".triton", "torchinductor_")
+
+_read: set[str] = set()
+_written: set[str] = set()
+
+
+def start() -> None:
+    """Forget what was read, and watch from now on."""
+    _watch()
+    _read.clear()
+    _written.clear()
+
+
+def list_data() -> list[Path]:
+    """Return the files that were read since `start`, are there and are data: no module, and nothing installed."""
+    modules = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    paths = {Path(name).resolve() for name in _read - _written if name not in modules}
+    return sorted(path for path in paths if path.is_file() and not is_installed(path) and not _is_of_system(path))
+
+
+def _is_of_system(path: Path) -> bool:
+    return any(folder in path.parents for folder in SYSTEM) or any(part.startswith(CACHES) for part in path.parts)
+
+
+@cache
+def _watch() -> None:
+    """Install the hook, which no process can take back."""
+    sys.addaudithook(_note)
+    if find_spec("safetensors"):
+        import safetensors
+
+        safetensors.safe_open = _noting(safetensors.safe_open)
+
+
+def _note(event: str, arguments: tuple) -> None:
+    if event != "open" or not isinstance(arguments[0], str | bytes | os.PathLike):
+        return
+    path, mode, flags = arguments
+    writes = set(mode) & set("wax+") if mode else (flags or 0) & (os.O_WRONLY | os.O_RDWR)
+    (_written if writes else _read).add(os.path.abspath(os.fsdecode(path)))
+
+
+def _noting(opening):
+    @wraps(opening)
+    def safe_open(filename, *arguments, **named):
+        _read.add(os.path.abspath(os.fsdecode(filename)))
+        return opening(filename, *arguments, **named)
+
+    return safe_open
