@@ -55,6 +55,7 @@ class Measurements:
         self.work = self.jobs.dropna(subset=["work.flops"]).groupby(CELL)[WORK].first()
         self.by_arm = self.jobs.groupby(ARM)
         self.status = {arm: _find_status(own) for arm, own in self.by_arm}
+        self.compared = {arm: _is_compared(own) for arm, own in self.by_arm}
         self.floors = self.by_arm[FLOOR].max() if FLOOR in self.jobs else pd.Series(dtype=float)
         # A lookup in a table of pandas takes half a millisecond.
         self._values = {
@@ -137,6 +138,15 @@ def _add_kernels(jobs: pd.DataFrame) -> pd.Series:
     took = profiled["profile.kernels"].map(lambda text: sum(kernel["time"] for kernel in json.loads(text)))
     index = pd.MultiIndex.from_frame(profiled[[*ARM, "repeat"]].assign(metric=KERNELS)[[*ARM, "metric", "repeat"]])
     return pd.Series(took.to_numpy(dtype=float), index=index, name="value")
+
+
+def _is_compared(jobs: pd.DataFrame) -> bool | None:
+    """Say whether the outputs of an arm's jobs were compared with eager's; None where none ran to its end.
+
+    Jobs from before there was another outcome were all compared.
+    """
+    ran = jobs[jobs.status.isin(("ok", "incorrect"))]
+    return None if ran.empty else bool(ran.get("accuracy.compared", pd.Series(True, ran.index)).ne(False).all())
 
 
 def _find_status(jobs: pd.DataFrame) -> tuple[str, Note | None]:

@@ -1,8 +1,9 @@
 """Recommendation: which mode to run a model in, for each of its sizes, and why.
 
-The rule: candidates are the modes that are shown to be faster than eager by the metric. Of these we keep each that no
-other candidate is shown to be faster than. Of those we recommend the one with the shortest first call; the others are
-ties. Where there is no candidate we recommend eager, and nothing where eager itself has no times.
+The rule: candidates are the modes whose outputs were compared with eager's, and that are shown to be faster than eager
+by the metric. Of these we keep each that no other candidate is shown to be faster than. Of those we recommend the one
+with the shortest first call; the others are ties. Where there is no candidate we recommend eager, and nothing where
+eager itself has no times. What is faster and was not compared is named.
 """
 
 from kernelbench.analysis.intervals import CONFIDENCE
@@ -25,11 +26,13 @@ NOT_RUN = {"status": "not measured", "reason": ""}
 def recommend(document: dict, metric: str = "latency") -> dict:
     """Return what recommendation.json holds, from the content of the summary.json of a study of one model.
 
-    {name, trains (whether a call is a training step), machine, device, software, repeats, boots (of their hosts, None
-    where unknown), metric, confidence, baseline, doubtful {jobs, of}, control (the metric's entry of summary.json),
-    cases: [{case, mode, speedup, ci_low, ci_high, ties, reason, modes}]}; the mode is None where eager has no times.
-    modes: [{mode, options (its entry of the study), status, note, one {estimate, ci_low, ci_high, unit} or None for
-    each of MEASURED, speedup {speedup, ci_low, ci_high, verdict} or None, paid {kind, calls} or None, COMPILED}].
+    {name, trains (whether a call is a training step), settings (of PyTorch, that the model's file changes), machine,
+    device, software, repeats, boots (of their hosts, None where unknown), metric, confidence, baseline, doubtful {jobs,
+    of}, control (the metric's entry of summary.json), cases: [{case, mode, speedup, ci_low, ci_high, ties, uncompared
+    (faster modes whose outputs were not compared), reason, modes}]}; the mode is None where eager has no times.
+    modes: [{mode, options (its entry of the study), status, compared, note, one {estimate, ci_low, ci_high, unit} or
+    None for each of MEASURED, speedup {speedup, ci_low, ci_high, verdict} or None, paid {kind, calls} or None,
+    COMPILED}].
     Raises InputError for a metric that is not the time of a call, or was not measured.
     """
     study, environment = document["study"], document["environment"]
@@ -41,6 +44,7 @@ def recommend(document: dict, metric: str = "latency") -> dict:
     return {
         "name": name,
         "trains": study["ops"][name].get("trains", False),
+        "settings": study["ops"][name].get("settings", {}),
         "machine": study["machine"],
         "device": environment["gpu"]["name"] if environment["gpu"] else environment["host"]["cpu"],
         "software": {name: environment["software"].get(name) for name in ("torch", "triton")},
@@ -74,9 +78,8 @@ class _Tables:
             mode for mode in modes_of(self.study, cell) if mode != CONTROL and not find_diagnosed(self.study, mode)
         ]
         modes = {mode: self._describe(cell, mode) for mode in names}
-        faster = [
-            mode for mode in names if self._is_faster(cell, mode, self.baseline) and modes[mode]["status"] == "ok"
-        ]
+        shown = [mode for mode in names if self._is_faster(cell, mode, self.baseline) and modes[mode]["status"] == "ok"]
+        faster = [mode for mode in shown if modes[mode]["compared"] is not False]
         kept = [mode for mode in faster if not any(self._is_faster(cell, other, mode) for other in faster)]
         # A cell need not be measured in the mode that its study compares with.
         eager, every = modes.get(self.baseline) or self._describe(cell, self.baseline), list(modes.values())
@@ -88,10 +91,11 @@ class _Tables:
             reason = explain_nothing_faster(eager, every, self.metric)
         found = modes[best]["speedup"] if kept else dict.fromkeys(("speedup", "ci_low", "ci_high"))
         return {
-            "case": cell.size,
+            "case": self.study["ops"][cell.op].get("labels", {}).get(cell.size, cell.size),
             "mode": best if eager["status"] == "ok" else None,
             **{name: found[name] for name in ("speedup", "ci_low", "ci_high")},
             "ties": [mode for mode in kept if mode != best],
+            "uncompared": [mode for mode in shown if mode not in faster],
             "reason": reason,
             "modes": every,
         }
@@ -111,6 +115,7 @@ class _Tables:
             "mode": mode,
             "options": self.study["modes"][mode],
             "status": row["status"],
+            "compared": row.get("compared"),  # Tables from before this column have it for none.
             "note": row["reason"],
             **{name: _pick(found, "estimate", "ci_low", "ci_high", "unit") for name, found in measured.items()},
             "speedup": _pick(self.speedups.get((*arm, self.baseline)), "speedup", "ci_low", "ci_high", "verdict"),

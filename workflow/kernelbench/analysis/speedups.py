@@ -15,7 +15,7 @@ from kernelbench.study.metrics import ALL
 
 COLUMNS = [
     *ARM, "baseline", "metric", "n", "boots", "speedup", "ci_low", "ci_high", "p", "p_holm", "verdict", "cause",
-    "status", "notes", "hl", "hl_low", "hl_high", "delta",
+    "status", "notes", "hl", "hl_low", "hl_high", "delta", "compared",
 ]  # fmt: skip
 # What tells the rows apart.
 KEY = [*ARM, "baseline", "metric"]
@@ -123,13 +123,22 @@ def _average_sizes(data: Measurements, arms: list[tuple], baseline: str, metric:
 
 def _make_row(data, arm, baseline, metric, pairs, status, said: Sequence[Note | None]) -> list:
     head, kept = [*arm, baseline, metric], [note for note in said if note]
+    compared = _are_compared(data, arm, baseline)
     if pairs is None:
-        return [*head, 0, None, *[np.nan] * 5, "", "", status, kept, *[np.nan] * 3, data.delta(metric), None]
+        return [*head, 0, None, *[np.nan] * 5, "", "", status, kept, *[np.nan] * 3, data.delta(metric), compared, None]
     logs = boots.average(pairs, data.boots).to_numpy()
     found, exact = intervals.interval(logs), intervals.hodges_lehmann(logs)
     kept += filter(None, [None if arm[2] == ALL else note_pairs(pairs), _note_exact(found, exact)])
     numbers = [len(pairs), boots.count(pairs, data.boots), found.estimate, found.low, found.high, found.p, np.nan]
-    return [*head, *numbers, "", "", status, kept, *exact, data.delta(metric), pairs]
+    return [*head, *numbers, "", "", status, kept, *exact, data.delta(metric), compared, pairs]
+
+
+def _are_compared(data: Measurements, arm: tuple, baseline: str) -> bool | None:
+    """Say whether the outputs of an arm and of its baseline were compared; of a mean, those at all sizes."""
+    op, dtype, size, mode = arm
+    sizes = {each[2] for each in data.arms if each[:2] == (op, dtype)} if size == ALL else {size}
+    found = [data.compared.get((op, dtype, each, side)) for each in sizes for side in (mode, baseline)]
+    return None if None in found and size != ALL else all(each is not False for each in found)
 
 
 def note_peaks(logs: pd.Series) -> Note | None:

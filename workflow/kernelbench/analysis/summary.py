@@ -31,7 +31,7 @@ from kernelbench.notes import Note
 from kernelbench.study.cells import ARM
 from kernelbench.study.metrics import DERIVED, MEASURED
 
-COLUMNS = [*ARM, "metric", "unit", "n", "boots", "estimate", "ci_low", "ci_high", "status", "notes"]
+COLUMNS = [*ARM, "metric", "unit", "n", "boots", "estimate", "ci_low", "ci_high", "status", "notes", "compared"]
 SPREAD = [*ARM, "metric", "n", "samples", "within", "between", "drawn"]
 # What the median absolute deviation of normal values is multiplied by to be their standard deviation.
 NORMAL_MAD = 1.4826
@@ -72,9 +72,11 @@ def summarize(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write `table` with six significant digits; a column of notes becomes `reason`, their text."""
+    """Write `table` with six significant digits; notes become `reason`, their text, and truth values yes or no."""
     if "notes" in table:
         table = table.assign(notes=table.notes.map(notes.say)).rename(columns={"notes": "reason"})
+    if "compared" in table:
+        table = table.assign(compared=table.compared.map({True: "yes", False: "no"}))
     table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
 
 
@@ -108,12 +110,12 @@ def _summary_rows(data: Measurements, ceilings: dict) -> Iterator[list]:
 
 
 def _summary_row(data, arm, metric, unit, values, status, said: list[Note | None]) -> list:
-    kept = [note for note in said if note]
+    last = [status, [note for note in said if note], data.compared[arm]]
     if values is None:
-        return [*arm, metric, unit, 0, None, np.nan, np.nan, np.nan, status, kept]
+        return [*arm, metric, unit, 0, None, np.nan, np.nan, np.nan, *last]
     found = intervals.interval(boots.average(values, data.boots).to_numpy())
     count = boots.count(values, data.boots)
-    return [*arm, metric, unit, len(values), count, found.estimate, found.low, found.high, status, kept]
+    return [*arm, metric, unit, len(values), count, found.estimate, found.low, found.high, *last]
 
 
 def _spread(data: Measurements) -> pd.DataFrame:

@@ -28,6 +28,7 @@ def render(recommendation: dict) -> str:
         loader=PackageLoader("kernelbench.page", ""), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"measured": texts.measured, "percent": percent, "code": texts.code, "remark": texts.remark}
+    environment.filters |= {"warn": texts.warn_uncompared}
     modes = [mode for case in recommendation["cases"] for mode in case["modes"]]
     return environment.get_template("page.html").render(
         recommendation,

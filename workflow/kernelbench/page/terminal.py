@@ -4,7 +4,7 @@ from rich.table import Table
 
 from kernelbench.analysis.reasons import headline
 from kernelbench.numbers import calls, signed
-from kernelbench.page.texts import has_undecided, measured, remark
+from kernelbench.page.texts import has_undecided, measured, remark, warn_uncompared
 
 MORE = "? is undecided. More repeats decide more, and what is measured is kept: --config model=… repeats=5"
 
@@ -23,7 +23,8 @@ def _format_answer(case: dict, recommendation: dict) -> str:
     """Return a line with the answer and one with the reason."""
     mode = f"{case['mode']}, " if case["mode"] else ""
     ties = f"; not shown to be slower: {', '.join(case['ties'])}" if case["ties"] else ""
-    return f"{case['case']}: {mode}{headline(case, recommendation)}\n{case['reason']}{ties}"
+    answer = f"{case['case']}: {mode}{headline(case, recommendation)}\n{case['reason']}{ties}"
+    return "\n".join(filter(None, [answer, warn_uncompared(case)]))
 
 
 def _format_modes(case: dict, recommendation: dict) -> Table:

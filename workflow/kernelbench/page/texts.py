@@ -30,6 +30,12 @@ def remark(mode: dict) -> str:
     return ": ".join(filter(None, [status, mode["note"]]))
 
 
+def warn_uncompared(case: dict) -> str:
+    """Return what to say of faster modes of a case that are not recommended as their outputs were not compared."""
+    names = ", ".join(case["uncompared"])
+    return f"Faster, but nothing shows that the output is right: {names}" if names else ""
+
+
 def has_undecided(recommendation: dict) -> bool:
     """Say whether the comparison of any mode with the baseline is undecided."""
     speedups = [mode["speedup"] for case in recommendation["cases"] for mode in case["modes"] if mode["speedup"]]
