@@ -39,12 +39,12 @@ def build(found: dict[str, str], decided: dict[str, str]) -> dict[str, str]:
 def cleared(found: dict[str, str], decided: dict[str, str]) -> list[str]:
     """Return the names of the variables `found` that `build` leaves out although they could change a measurement."""
     left = found.keys() - build(found, decided).keys()
-    return sorted(name for name in left if is_notable(name) and not _is_any(name, OWN))
+    return sorted(filter(is_notable, left))
 
 
 def is_notable(name: str) -> bool:
-    """Say whether the variable of this name can change a measurement."""
-    return _is_any(name, NOTABLE)
+    """Say whether the variable of this name can change a measurement; those that each job sets are none."""
+    return _is_any(name, NOTABLE) and not _is_any(name, OWN)
 
 
 def user() -> dict[str, str]:
