@@ -342,8 +342,8 @@ def attention(
 
     Returns a new contiguous tensor of the shape and dtype of `q`; zeros if there are no keys.
 
-    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
-    `kernelbench::attention`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is an operator
+    of PyTorch, `launch.OPERATORS["attention"]`.
 
     Raises TypeError if an argument is no tensor, not a dense one (but sparse, nested, quantized), or
     the dtypes differ or are others, `causal` is not a bool or `scale` no number; ValueError if a

@@ -34,6 +34,7 @@ stream that is current at the call.
 
 The operator serves whatever acts on operators: torch.compile, modes, subclasses, vmap and the other transforms. It
 costs some 2 µs more than a kept launch. It has no gradient in reverse or forward mode, and refuses where one is needed.
+It is OPERATORS["f"], in a namespace made of the sources, so that copies of this folder that differ never share one.
 
 What is kept is bounded, the oldest out first, to some 16 MiB of host memory for all operations together.
 
@@ -42,14 +43,15 @@ keeps nothing under any other version, nor for a kernel that asks for scratch me
 """
 
 import atexit
+import hashlib
 import inspect
 import numbers
+import os
 import sys
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from threading import RLock
 from types import SimpleNamespace
 
@@ -60,6 +62,7 @@ from triton import knobs
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # tensors that do nothing of their own when an operator is called
+OPERATORS: dict[str, torch._ops.OpOverload] = {}  # by name, those that this copy of the folder calls
 SIZE = 1024  # kept launches of an operation, of 1.5 to 4.5 KiB (tensor maps), and what else is kept by shape
 _ARGUMENTS_SIZE = 2048  # kernels' arguments, of all operations, of 0.5 to 2 KiB
 _LOCK = RLock()  # held while what is kept changes
@@ -70,9 +73,6 @@ _DEVICE = getattr(torch._C, "_cuda_getDevice", None)
 _ENTER, _LEAVE = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
 _MODES = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _ARGUMENTS = OrderedDict()  # (launch, addresses) -> the kernel's arguments
-_LIBRARY = torch.library.Library("kernelbench", "FRAGMENT")
-# A library takes its operators along when it is freed; this one may outlive the module, when that is imported anew.
-atexit.register(lambda library: None, _LIBRARY)
 
 stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # the current stream of the device of an index
 
@@ -316,17 +316,16 @@ def _mapped(address, descriptor, how):
 
 
 def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty: Callable) -> Callable:
-    """Define `kernelbench::<schema>` for PyTorch and return what serves all calls that no kept launch does.
+    """Define an operator for PyTorch, OPERATORS[name], and return what serves all calls that no kept launch does.
 
-    schema: such as "softmax(Tensor x) -> Tensor", tensors first, `Tensor?` for one that may be None. The functions take
-    its arguments. check: refuses what is wrong with them, and takes `real`, see `check` here. kept: the result by a
-    kept launch, or None. anew: the result. empty: an empty result of the right shape, dtype and device, for
-    torch.compile.
+    schema: such as "softmax(Tensor x) -> Tensor", tensors first, `Tensor?` for one that may be None; a file may define
+    a name once. The functions take its arguments. check: refuses what is wrong with them, and takes `real`, see `check`
+    here; it stands in that file. kept: the result by a kept launch, or None. anew: the result. empty: an empty result
+    of the right shape, dtype and device, for torch.compile.
     """
     name = schema.partition("(")[0]
-    if not hasattr(torch.ops.kernelbench, name):
-        _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-    op = getattr(torch.ops.kernelbench, name).default
+    op, library = _define(schema, name, _name_namespace(check))
+    OPERATORS[name] = op
     names = tuple(a.name for a in op._schema.arguments if "Tensor" in str(a.type))
     count = len(names)
 
@@ -380,17 +379,43 @@ def operator(schema: str, check: Callable, kept: Callable, anew: Callable, empty
             return op(*args)
         return start_anew(*args)
 
-    with warnings.catch_warnings():
-        # Of a second import, under another name or anew: its functions take the place of the first one's.
-        warnings.filterwarnings("ignore", r"(?s).*Overriding a previously registered kernel")
-        _LIBRARY.impl(name, run, "CompositeExplicitAutograd", allow_override=True)
-        _LIBRARY.impl(name, above, "Autograd", with_keyset=True, allow_override=True)
-        with suppress(RuntimeError):  # PyTorch 2.11 keeps the first one's, which does the same.
-            torch.library.register_vmap(f"kernelbench::{name}", batched, lib=_LIBRARY)
-    torch.library.register_fake(f"kernelbench::{name}", fake, lib=_LIBRARY, allow_override=True)
+    if library:
+        library.impl(name, run, "CompositeExplicitAutograd")
+        library.impl(name, above, "Autograd", with_keyset=True)
+        torch.library.register_vmap(op, batched, lib=library)
+        torch.library.register_fake(op, fake, lib=library)
     return otherwise
 
 
 def _is_hollow(t):
     """Whether a tensor stands for another one or for zeros: it has no memory, the operator is given one that has."""
     return torch._is_functional_tensor(t) or t._is_zerotensor()
+
+
+def _define(schema, name, namespace):
+    """The operator and its library, or None for that if the same sources have defined it before."""
+    there, library = getattr(torch.ops, namespace), None
+    if not hasattr(there, name):
+        library = torch.library.Library(namespace, "FRAGMENT")
+        library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        # When it is freed its operators go. An equal copy of this folder may need them for as long as Python runs.
+        atexit.register(lambda library: None, library)
+    return getattr(there, name).default, library
+
+
+def _name_namespace(function):
+    """A namespace for the operators of this function's file. Only equal sources have the same one.
+
+    The sources are those beside that file and beside this one, as they are now: after an edit, what is imported anew
+    has another namespace. Where the folder lies and what it is called does not matter, as for a file of torch.export.
+    """
+    try:
+        files = [Path(__file__), Path(inspect.getfile(function))]
+        # Two files in a folder may define the same name. For Triton's interpreter the same source makes other kernels.
+        digest = hashlib.sha256(f"{files[1].name} {knobs.runtime.interpret}".encode())
+        beside = (path for file in files for path in file.parent.glob("[!.]*.py"))
+        for path in sorted({*files, *beside}):
+            digest.update(b"\0".join((os.fsencode(path.name), path.read_bytes(), b"")))
+        return f"kernelbench_{digest.hexdigest()[:8]}"
+    except (OSError, TypeError):  # In an archive, or typed in: nothing tells what is equal, so nothing is shared.
+        return f"kernelbench_{os.urandom(4).hex()}"

@@ -310,8 +310,8 @@ def layer_norm(
 
     Returns a new contiguous tensor of the shape and dtype of `x`.
 
-    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
-    `kernelbench::layer_norm`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is an operator
+    of PyTorch, `launch.OPERATORS["layer_norm"]`.
 
     Raises TypeError if an argument is no tensor, not a dense one (but sparse, nested, quantized) or
     of another dtype, or `eps` no number; ValueError if a shape or device does not fit, `eps` is

@@ -231,8 +231,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
     Returns a new contiguous (M, N) tensor of their dtype; zeros if K is 0.
 
-    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
-    `kernelbench::matmul`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is an operator
+    of PyTorch, `launch.OPERATORS["matmul"]`.
 
     Raises TypeError if an argument is no tensor, not a dense one (but sparse, nested, quantized), or
     the dtypes differ or are others; ValueError if a shape or device does not fit, or a gradient is

@@ -23,7 +23,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor | None = None, eps: float | N
 
     `x / sqrt(mean of x^2 + eps) * weight`, as in `torch.nn.functional.rms_norm`. As there, without
     `eps` it is that of float32 for every dtype, 2^-23. The rest is as in `layer_norm`; the operator
-    is `kernelbench::rms_norm`.
+    is `launch.OPERATORS["rms_norm"]`.
     """
     eps = 2.0**-23 if eps is None else eps
     if type(eps) is not float:

@@ -242,8 +242,8 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Returns a new contiguous tensor of the shape and dtype of `x`. Infinities and NaN come out as
     from `torch.softmax`: a row of -inf, or one that holds +inf or NaN, is NaN.
 
-    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is the operator
-    `kernelbench::softmax`.
+    Under torch.compile, in transforms such as vmap and for subclasses of tensors it is an operator
+    of PyTorch, `launch.OPERATORS["softmax"]`.
 
     Raises TypeError if `x` is no tensor, not a dense one (but sparse, nested, quantized) or of
     another dtype; ValueError if it has no dimension, is not on a CUDA device, or needs a gradient:

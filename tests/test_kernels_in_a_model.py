@@ -2,7 +2,10 @@
 
 import functools
 import gc
+import importlib
+import math
 import os
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -16,6 +19,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 pytest.importorskip("triton")
@@ -75,7 +79,7 @@ def function(op):
 
 def operator(op):
     """The operator as such, with what it takes besides tensors."""
-    return lambda *tensors: getattr(torch.ops.kernelbench, op)(*tensors, *REST.get(op, ()))
+    return lambda *tensors: launch.OPERATORS[op](*tensors, *REST.get(op, ()))
 
 
 def refused(call, *words, error=(TypeError, ValueError)):
@@ -430,18 +434,168 @@ def test_names_that_the_package_lacks():
     assert launch.keep and ring.__name__ == "kernels.ring"
 
 
+# Copies of the folder
+
+WAYS = {
+    "direct": lambda softmax, x: softmax(x),
+    "vmap": lambda softmax, x: torch.vmap(softmax)(x),
+    "nested vmap": lambda softmax, x: torch.vmap(torch.vmap(softmax))(x),
+    "functionalize": lambda softmax, x: torch.func.functionalize(softmax)(x),
+    "jacobian of what it is multiplied by": lambda softmax, x: torch.func.jacrev(lambda t: (softmax(x) * t).sum())(x),
+    "among derivatives": forward_ad.dual_level()(lambda softmax, x: softmax(x)),
+    "negative": lambda softmax, x: softmax(torch._neg_view(-x)),
+    "make_fx": lambda softmax, x: make_fx(softmax)(x)(x),
+    "compile": lambda softmax, x: torch.compile(softmax, backend="eager", fullgraph=True)(x),
+    "compile, aot_eager": lambda softmax, x: torch.compile(softmax, backend="aot_eager", fullgraph=True)(x),
+    "compile of vmap": lambda softmax, x: torch.compile(torch.vmap(softmax), backend="aot_eager", fullgraph=True)(x),
+    "export": lambda softmax, x: exported(softmax, x).module()(x),
+}
+DOUBLED = ("softmax.py", "scale = (1.0 / tl.sum", "scale = (2.0 * 1.0 / tl.sum")
+
+
+class Calling(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def exported(softmax, x):
+    return torch.export.export(Calling(softmax), (x,))
+
+
+@pytest.fixture
+def copies(tmp_path, monkeypatch):
+    """A folder for copies of `kernels`, from which they are imported until the test ends."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(tmp_path) in (getattr(module, "__file__", None) or ""):
+            del sys.modules[name]
+
+
+def copy_kernels(folder, *edits):
+    """Copy the package; each edit is a file, what stands there and what shall."""
+    shutil.copytree(ROOT / "kernels", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for edit in edits:
+        edit_source(folder, *edit)
+
+
+def edit_source(folder, file, old, new):
+    source = (folder / file).read_text()
+    assert source.count(old) == 1
+    (folder / file).write_text(source.replace(old, new))
+
+
+def import_softmax(package, file="softmax"):
+    return importlib.import_module(f"{package}.{file}").softmax
+
+
+def serves(function, factor, device):
+    """In all ways that lead through the operator, and so does the operator itself."""
+    x = normal(3, 4, 16, device=device)
+    expected, op = torch.softmax(x, -1) * factor, sys.modules[function.__module__].launch.OPERATORS["softmax"]
+    torch._dynamo.reset()  # it compiles a function a few times only
+    served = {(way, type(f).__name__): call(f, x) for way, call in WAYS.items() for f in (function, op)}
+    assert [which for which, y in served.items() if not torch.allclose(y, expected, atol=1e-4)] == []
+
+
+EDITS = {  # and what the result is multiplied by
+    "a kernel": (DOUBLED, 2),
+    "what a kernel calls twice": (("rowwise.py", "        return x\n", f"        return x - {math.log(2)}\n"), 0.5),
+}
+
+
+@pytest.mark.parametrize("order", [("plain", "edited"), ("edited", "plain")], ids="-".join)
+@pytest.mark.parametrize("what", EDITS)
+def test_copies_that_differ_run_their_own_kernels(copies, what, order, device):
+    edit, factor = EDITS[what]
+    copy_kernels(copies / "plain")
+    copy_kernels(copies / "edited", edit)
+    functions = {name: import_softmax(name) for name in order}
+    for name, function in functions.items():
+        serves(function, {"plain": 1, "edited": factor}[name], device)
+
+
+def test_an_edited_file_that_is_imported_again_runs_what_it_says_now(copies, device):
+    copy_kernels(copies / "edited")
+    serves(import_softmax("edited"), 1, device)
+    edit_source(copies / "edited", *DOUBLED)
+    importlib.reload(sys.modules["edited.softmax"])
+    serves(import_softmax("edited"), 2, device)
+
+
+def test_a_second_file_may_define_an_operator_of_the_same_name(copies, device):
+    copy_kernels(copies / "varied")
+    shutil.copy(copies / "varied" / "softmax.py", copies / "varied" / "variant.py")
+    edit_source(copies / "varied", "variant.py", *DOUBLED[1:])
+    first, x = import_softmax("varied"), normal(4, 16, device=device)
+    serves(import_softmax("varied", "variant"), 2, device)
+    close(torch.vmap(first)(x), torch.softmax(x, -1))
+
+
+@pytest.mark.parametrize("order", [("plain", "doubled"), ("doubled", "plain")], ids="-".join)
+def test_copies_in_archives(copies, order, monkeypatch, device):
+    """Nothing tells whether they differ, so they have operators of their own in any case."""
+    copy_kernels(copies / "of plain" / "plain")
+    copy_kernels(copies / "of doubled" / "doubled", DOUBLED)
+    for name in order:
+        monkeypatch.syspath_prepend(shutil.make_archive(copies / name, "zip", copies / f"of {name}"))
+    functions = {name: import_softmax(name) for name in order}
+    for name, function in functions.items():
+        assert ".zip" in sys.modules[name].__file__
+        serves(function, {"plain": 1, "doubled": 2}[name], device)
+
+
 def test_the_folder_works_under_other_names(monkeypatch, device):
     """At a time, and with operators that serve both."""
-    x = normal(4, 16, device=device)
-    found = [softmax(x), torch.ops.kernelbench.softmax(x), torch.vmap(softmax)(x)]
+    serves(softmax, 1, device)
     monkeypatch.syspath_prepend(ROOT / "workflow")
+    from kernelbench.kernels import launch as other_launch
     from kernelbench.kernels import softmax as other
 
-    assert other is not softmax
-    found += [softmax(x), other(x), torch.ops.kernelbench.softmax(x), torch.vmap(softmax)(x), torch.vmap(other)(x)]
-    for y in found:
-        close(y, torch.softmax(x, -1))
-    refused(lambda: dual(other, x), "x ")
+    assert other is not softmax and other_launch is not launch
+    assert other_launch.OPERATORS == launch.OPERATORS
+    serves(softmax, 1, device)
+    serves(other, 1, device)
+    refused(lambda: dual(other, normal(4, 16, device=device)), "x ")
+
+
+def test_kernels_for_the_interpreter_are_others(copies, monkeypatch):
+    """Which its environment says when the folder is imported."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1" if CUDA else "0")
+    copy_kernels(copies / "compiled_or_not")
+    import_softmax("compiled_or_not")
+    there = sys.modules["compiled_or_not.launch"].OPERATORS
+    assert there.keys() == launch.OPERATORS.keys() and not {*there.values()} & {*launch.OPERATORS.values()}
+
+
+ELSEWHERE = """
+import torch, plain
+
+try:
+    torch.export.load("model.pt2")
+    raise SystemExit("loaded without what it calls")
+except RuntimeError:
+    import doubled_of_another_name
+torch.save(torch.export.load("model.pt2").module()(torch.load("x.pt")), "y.pt")
+"""
+
+
+def test_what_is_exported_asks_for_a_copy_with_the_same_content(copies, device):
+    x = normal(4, 16, device=device)
+    copy_kernels(copies / "plain")
+    for name in ("doubled", "doubled_of_another_name"):
+        copy_kernels(copies / name, DOUBLED)
+    torch.export.save(exported(import_softmax("doubled"), x), copies / "model.pt2")
+    torch.save(x, copies / "x.pt")
+    command, environment = [sys.executable, "-c", ELSEWHERE], os.environ | {"PYTHONPATH": str(copies)}
+    done = subprocess.run(command, env=environment, cwd=copies, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    close(torch.load(copies / "y.pt"), torch.softmax(x, -1) * 2)
 
 
 # What is kept

@@ -319,15 +319,15 @@ def arguments(x, w, b):
 
 @pytest.mark.parametrize("op", MODULES)
 def test_opcheck(inputs, op):
-    torch.library.opcheck(getattr(torch.ops.kernelbench, op).default, arguments(*inputs)[op])
+    torch.library.opcheck(launch.OPERATORS[op], arguments(*inputs)[op])
 
 
 @pytest.mark.parametrize("at", [(1,), (2,), (1, 2)])
 def test_opcheck_without_weight_or_bias(inputs, at):
     args = [None if i in at else t for i, t in enumerate(inputs)]
-    torch.library.opcheck(torch.ops.kernelbench.layer_norm.default, (*args, 1e-5))
+    torch.library.opcheck(launch.OPERATORS["layer_norm"], (*args, 1e-5))
     if args[1] is None:
-        torch.library.opcheck(torch.ops.kernelbench.rms_norm.default, (args[0], None, 1e-5))
+        torch.library.opcheck(launch.OPERATORS["rms_norm"], (args[0], None, 1e-5))
 
 
 def test_torch_compile_sees_operators(inputs):
@@ -340,7 +340,7 @@ def test_torch_compile_sees_operators(inputs):
     compiled = torch.compile(all_of_them, fullgraph=True, backend=backend)
     torch.testing.assert_close(compiled(*inputs), all_of_them(*inputs))
     called = {str(node.target) for node in graphs[0].graph.nodes if node.op == "call_function"}
-    assert {f"kernelbench.{op}.default" for op in MODULES} <= called
+    assert {str(launch.OPERATORS[op]) for op in MODULES} <= called
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -357,7 +357,7 @@ def test_tracing_by_hand(inputs):
 
     for mode in ("real", "fake", "symbolic"):
         graph = make_fx(all_of_them, tracing_mode=mode)(*inputs)
-        assert all(f"kernelbench.{op}" in graph.code for op in MODULES)
+        assert all(str(launch.OPERATORS[op]) in graph.code for op in MODULES)
         torch.testing.assert_close(graph(*inputs), all_of_them(*inputs))
 
 
@@ -381,7 +381,7 @@ def test_subclasses_see_operators(inputs):
         call = getattr(MODULES[op], op)
         watched = (Watching(a) if isinstance(a, torch.Tensor) else a for a in args)
         torch.testing.assert_close(call(*watched), call(*args))
-        assert f"kernelbench.{op}.default" in seen
+        assert str(launch.OPERATORS[op]) in seen
 
 
 @pytest.mark.parametrize("op", MODULES)
@@ -396,8 +396,8 @@ def test_a_tensor_that_stands_for_the_negative_of_what_lies_in_memory(inputs, op
 
 def test_an_operator_defines_no_gradient(inputs):
     x, w, b = inputs
-    for call in (layer_norm, torch.ops.kernelbench.layer_norm):
+    for call in (layer_norm, launch.OPERATORS["layer_norm"]):
         with pytest.raises(ValueError, match="weight requires grad"):
             call(x, w.requires_grad_(), b, 1e-5)
-    y = F.relu(torch.ops.kernelbench.softmax(x))
+    y = F.relu(launch.OPERATORS["softmax"](x))
     assert not y.requires_grad
