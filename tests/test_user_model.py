@@ -219,7 +219,7 @@ PARTS = """
 def test_what_is_compiled_already_is_named_and_a_fence_is_measured_as_partial(file):
     helped = file(PARTS, model="return Parts(helper, nn.Sequential)")
     (remark,) = inspect(helped, "model", "cpu")["remarks"]
-    assert "eager mode itself compiles" in remark and "helper" in remark
+    assert "is compiled in eager mode" in remark and "helper" in remark
     note = load(measured(study_of(helped))["reason"])
     assert isinstance(note, CompiledInside) and "helper" in note.places[0]
     fenced = file(PARTS, model="return Parts(torch.sin, torch.compiler.disable)", name="fenced.py")
@@ -278,14 +278,14 @@ def test_threads_are_those_of_the_config_and_settings_that_a_file_changes_are_na
 
 
 def test_a_job_runs_with_the_threads_of_its_settings_whatever_the_file_sets(file):
-    seen = "return lambda x: SEEN.add(torch.get_num_threads()) or x"
+    seen = "return lambda x: SEEN.update(threads=torch.get_num_threads()) or x"
     path = file(
-        "SEEN = set()\nmodel_ = model\n\ndef model():\n    torch.set_num_threads(2)\n    return model_()", model=seen
+        "SEEN = {}\nmodel_ = model\n\ndef model():\n    torch.set_num_threads(2)\n    return model_()", model=seen
     )
     study = study_of(path)
     import_file(path).SEEN.clear()
     try:
-        assert measured(study)["status"] == "ok" and {1} == import_file(path).SEEN
+        assert measured(study)["status"] == "ok" and import_file(path).SEEN["threads"] == 1
     finally:
         torch.set_num_threads(1)
 
@@ -317,6 +317,10 @@ def test_a_job_runs_with_the_threads_of_its_settings_whatever_the_file_sets(file
         (
             {"model": "return lambda x: x + len(CALLS.append(1) or CALLS)", "added": "CALLS = []"},
             r"mine.py\['CALLS'\]\[1\] changes from call to call",
+        ),
+        (
+            {"model": "return lambda x: (torch.set_num_threads(2), x)[1]"},
+            "a call of the model sets the number of threads",
         ),
         (
             {"model": "return lambda x: CALLS.append(x) or x", "added": "CALLS = []"},

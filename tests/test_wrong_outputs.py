@@ -16,6 +16,7 @@ from kernelbench.notes import (
     OffWhereZero,
     OneChoiceDiffers,
     OtherRandomNumbers,
+    SomeFarOff,
     load,
 )
 from kernelbench.running.inspect_model import inspect
@@ -182,6 +183,19 @@ def test_no_output_may_be_off_by_more_than_the_ceiling(file):
     assert outcome(entry)[:2] == ("ok", True) and entry["accuracy"]["limit"] <= accuracy.CEILING
     status, compared_, note = outcome(compiled(file(model=model.format(WRONG), inputs=given, name="wrong.py")))
     assert (status, compared_) == ("ok", False) and isinstance(note, AsFarOff) and note.error > accuracy.CEILING
+
+
+def test_few_wrong_elements_of_many_do_not_pass_behind_a_norm(file):
+    """In bfloat16 the norm would let a row of 256 be zero."""
+    rows = "torch.arange(256)[:, None] == 255"
+    given = "return torch.randn(256, 8).bfloat16()"
+    entry = compiled(
+        file(model=f"return lambda x: x.sin() * ~(({rows}) & torch.compiler.is_compiling())", inputs=given)
+    )
+    status, compared_, note = outcome(entry)
+    assert (status, compared_) == ("ok", False) and isinstance(note, SomeFarOff)
+    assert entry["accuracy"]["error"] < entry["accuracy"]["limit"]
+    assert note.where.first == "0[255, 0]" and note.where.share <= 1 / 256
 
 
 def test_a_model_that_rounds_inside_is_compared_by_the_dtype_that_it_computes_in(file):

@@ -89,8 +89,10 @@ def of_file(path: Path) -> str:
 def of_user_file(path: Path) -> str:
     """Return a digest of a file that may change while this process runs: `of_source`, or of its bytes if not Python.
 
-    Of a LARGE file its size and the time of its last change stand for its bytes.
+    Of a LARGE file its size and the time of its last change stand for its bytes. Empty where there is no file.
     """
+    if not path.is_file():
+        return ""
     found = path.stat()
     if found.st_size > LARGE:
         return _hash(f"{found.st_size} {found.st_mtime_ns}")

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 # What a table means by these words: a mean over all sizes, or a missing value, as pandas and spreadsheets read it.
 RESERVED = {"all", "na", "nan", "none", "null", "n-a", "true", "false", "inf", "infinity"}
 
+# Of a key, which is the name of a folder.
+LONGEST = 60
+
 
 def make_keys(names: Iterable, kind: str) -> dict[str, object]:
     """Return the names by keys that are all different: ASCII letters, digits, dots and `-`, and no reserved word.
@@ -14,7 +17,7 @@ def make_keys(names: Iterable, kind: str) -> dict[str, object]:
     """
     found: dict[str, object] = {}
     for name in names:
-        key = re.sub(r"[^A-Za-z0-9.]+", "-", str(name)).strip("-.")
+        key = re.sub(r"[^A-Za-z0-9.]+", "-", str(name)).strip("-.")[:LONGEST]
         if not key or key.lower() in RESERVED:
             key = f"{kind}-{key}".strip("-")
         others = (f"{key}-{number}" for number in range(2, len(found) + 2))

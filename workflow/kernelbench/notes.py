@@ -181,6 +181,9 @@ CompiledInside = _note("CompiledInside", "places", "a part of the model is compi
 NotCompared = _note("NotCompared", "note", "its outputs were not compared: {note}")
 OtherRandomNumbers = _note("OtherRandomNumbers", "", "it draws other random numbers than eager")
 AsFarOff = _note("AsFarOff", "error eager_error", "off by {error:.2g}, and eager itself by {eager_error:.2g}")
+SomeFarOff = _note(
+    "SomeFarOff", "most eager where?", "an element is off by {most:.2g}, eager's by {eager:.2g} at most[; {where}]"
+)
 OneChoiceDiffers = _note("OneChoiceDiffers", "of", "one of {of} choices differs from eager's, which may be a tie")
 ZeroValue = _note("ZeroValue", "", "it is 0, of which there is no ratio")
 WorkersDiffer = _note(

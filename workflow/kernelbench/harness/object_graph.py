@@ -7,7 +7,7 @@ import hashlib
 import sysconfig
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from inspect import getclosurevars
+from inspect import getattr_static, getclosurevars
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -15,6 +15,8 @@ from kernelbench.paths import WORKFLOW
 
 # More than this is looked at in no model: a vocabulary among its attributes, say, has no state.
 MOST = 50_000
+# Bytes of a tensor that take too long to read at each call.
+LARGE = 2**28
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 LENGTH = "the length of "
 CLOSED = (type, ModuleType, BuiltinFunctionType, *PLAIN)
@@ -27,20 +29,26 @@ def find_modules(value) -> list:
     return [inner for _, inner in _walk(value) if isinstance(inner, nn.Module)]
 
 
+def find_scripted(value) -> list[str]:
+    """Return where in `value` TorchScript functions are."""
+    import torch
+
+    return [path for path, inner in _walk(value) if isinstance(inner, torch.jit.ScriptFunction)]
+
+
 def read_state(**roots) -> dict[str, object]:
     """Return by path what calls may change: numbers and text, the lengths of containers, tensors by their contents.
 
-    Of a weight, the count of how often it was written stands for its contents.
+    Of a LARGE tensor, the count of how often it was written stands for its contents.
     """
     import torch
 
     found: dict[str, object] = {}
     for name, root in roots.items():
         for path, value in _walk(root, name):
-            if isinstance(value, torch.nn.Parameter):
-                found[path] = value._version if not value.is_inference() else None
-            elif isinstance(value, torch.Tensor):
-                found[path] = digest(value)
+            if isinstance(value, torch.Tensor):
+                is_large = value.nbytes > LARGE and not value.is_inference()
+                found[path] = value._version if is_large else digest(value)
             elif isinstance(value, PLAIN):
                 found[path] = value
             elif isinstance(value, Mapping | list | tuple | set):
@@ -88,9 +96,10 @@ def _list_parts(value) -> list[tuple[str, object]]:
     import torch
 
     if isinstance(value, torch.nn.Module):
-        held = {**value._parameters, **value._buffers, **value._modules}
+        held = {**value._parameters, **value._buffers, **value._modules, **_list_class_state(type(value))}
         own = {name: part for name, part in vars(value).items() if name not in _internals()}
-        return [(f".{name}", part) for name, part in {**own, **held}.items()]
+        forward = getattr_static(type(value), "forward", None)
+        return [(f".{name}", part) for name, part in {**own, **held, "forward": forward}.items()]
     if isinstance(value, partial):
         return [("", value.func), ("", value.args), ("", value.keywords)]
     if isinstance(value, MethodType):
@@ -107,6 +116,14 @@ def _list_parts(value) -> list[tuple[str, object]]:
     if isinstance(value, (torch.Tensor, *CLOSED)):
         return []
     return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+
+
+def _list_class_state(kind: type) -> dict:
+    """Return the attributes of a user's class that hold something and do nothing."""
+    if kind.__module__.startswith("torch."):
+        return {}
+    own = {name: part for name, part in vars(kind).items() if not name.startswith("__")}
+    return {name: part for name, part in own.items() if isinstance(part, (*PLAIN, Mapping, list, set))}
 
 
 @cache

@@ -26,6 +26,8 @@ from kernelbench.running.fork_server import list_threads
 
 # Any seed will do: what is compared was made with the same one.
 SEED = 1
+# That calls leave as it is.
+JOB_THREADS = 1
 
 
 def inspect(file: str, function: str, device: str) -> dict:
@@ -147,8 +149,8 @@ def _call_each(found: ModelFile, labels: dict, device: str) -> list[str]:
             if classify(error, [])[0] != "oom":  # What has no room says so in its row; a smaller case may have some.
                 error.add_note(f"in case {labels[case]}" if labels else "in eager mode")
                 raise
-    if compiled := compiler.find_compiled():
-        remarks.append(f"eager mode itself compiles a part of the model: {', '.join(compiled)}")
+    if compiled := compiler.find_compiled() + object_graph.find_scripted(found.make(SEED)):
+        remarks.append(f"a part of the model is compiled in eager mode, too: {', '.join(compiled)}")
     return list(dict.fromkeys(remarks))
 
 
@@ -164,10 +166,15 @@ def _call(found: ModelFile, case: str, device: str) -> list[str]:
     given = {name: object_graph.digest(tensor) for name, tensor in inputs.items()}
     if found.trains:
         _require_loss(found, program, inputs)
+    torch.set_num_threads(JOB_THREADS)
     first, unused, used = accuracy.call_eager(program, inputs)
     _require_outputs(found, first)
     before = _read_state(found, program)
     again, _, _ = accuracy.call_eager(program, inputs)
+    if torch.get_num_threads() != JOB_THREADS:
+        raise InputError(
+            f"{found.file}: a call of the model sets the number of threads; leave that to --config threads=…"
+        )
     after = _read_state(found, program)
     for name, tensor in inputs.items():
         if object_graph.digest(tensor) != given[name]:

@@ -27,10 +27,14 @@ def start() -> None:
 
 
 def list_data() -> list[Path]:
-    """Return the files that were read since `start`, are there and are data: no module, and nothing installed."""
+    """Return the files that were read since `start`, or looked for in vain: no module, and nothing installed."""
     modules = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
     paths = {Path(name).resolve() for name in _read - _written if name not in modules}
-    return sorted(path for path in paths if path.is_file() and not is_installed(path) and not _is_of_system(path))
+    return sorted(path for path in paths if _is_data(path) and not is_installed(path) and not _is_of_system(path))
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() or (path.parent.is_dir() and not path.exists())
 
 
 def _is_of_system(path: Path) -> bool:
@@ -48,7 +52,11 @@ def _watch() -> None:
 
 
 def _note(event: str, arguments: tuple) -> None:
-    if event != "open" or not isinstance(arguments[0], str | bytes | os.PathLike):
+    if event == "ctypes.dlopen" and arguments[0]:
+        arguments = (arguments[0], None, 0)
+    elif event != "open":
+        return
+    if not isinstance(arguments[0], str | bytes | os.PathLike):
         return
     path, mode, flags = arguments
     writes = set(mode) & set("wax+") if mode else (flags or 0) & (os.O_WRONLY | os.O_RDWR)

@@ -30,7 +30,7 @@ def inspect(named: str, device: str, here: bool) -> dict:
     asked = [str(Path(file).resolve()), function, device if here else "", sys.version, metadata.version("torch")]
     kept = KEPT / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]}.json"
     found = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else None
-    if found is None or any(_hash(path) != known for path, known in found["files"].items()):
+    if found is None or any(code_digest.of_user_file(Path(path)) != known for path, known in found["files"].items()):
         found = _ask(file, function, device, here)
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(found), encoding="utf-8")
@@ -55,7 +55,3 @@ def _ask(file: str, function: str, device: str, here: bool) -> dict:
         if "error" in found:
             raise InputError(found["error"])
         return found
-
-
-def _hash(path: str) -> str | None:
-    return code_digest.of_user_file(Path(path)) if Path(path).is_file() else None

@@ -50,7 +50,7 @@ def describe(found: dict, modes: list[str], repeats: int) -> str:
     kind = "training step" if found["trains"] else "inference"
     head = f"{found['file']}, {kind}; cases: {cases}; modes: {', '.join(modes)}; repeats: {repeats}"
     settings = ", ".join(f"{name} = {value}" for name, value in found["settings"].items())
-    data = [path for path in found["files"] if not path.endswith(".py")]
+    data = [path for path, digest in found["files"].items() if digest and not path.endswith(".py")]
     said = [
         *found["remarks"],
         *([f"the file sets {settings}"] if settings else []),
