@@ -35,6 +35,11 @@ CONFIG = {**TINY, "ops": {"softmax": {"rows": 8, "sizes": [64]}}, "modes": MODES
 # A job that looks at its parent.
 LOOK = {"look": {"workload": "faulty", "fault": "look", "sizes": [8], "modes": ["eager"]}}
 NOBODY = 65534
+# A compiler that writes down who asks it for what.
+NOTING = """#!/bin/sh
+echo "$(tr '\\0' ' ' < /proc/$PPID/cmdline): $*" >> {log}
+exec {compiler} "$@"
+"""
 # What a user's shell may hold. Each changes what PyTorch, Inductor, Triton, CUDA, a library of threads or memory, or
 # Python does; with the first two nothing is compiled.
 HOSTILE = {
@@ -91,6 +96,11 @@ def run(tmp_path_factory) -> tuple[Checkout, dict, dict]:
     path = tmp_path_factory.mktemp("start")
     checkout = Checkout(path / "checkout", {**CONFIG, "ops": CONFIG["ops"] | LOOK})
     shutil.copyfile(ROOT / "tests/faulty.py", checkout.path / "workflow/kernelbench/harness/workloads/faulty.py")
+    compiler = path / "tools" / "g++"
+    compiler.parent.mkdir()
+    compiler.write_text(NOTING.format(log=path / "compiler.log", compiler=shutil.which("g++")))
+    compiler.chmod(0o755)
+    checkout.environment |= {"PATH": f"{compiler.parent}:{checkout.variables['PATH']}"}
     checkout.environment |= {"TMPDIR": str(path), **HOSTILE, **FOUND}
     output = checkout.run(str(RESULTS / "jobs.parquet"))
     assert "TORCHDYNAMO_DISABLE" in output, "a run names what its jobs do not get"
@@ -195,6 +205,19 @@ def test_each_job_compiles_into_empty_caches(run):
         assert entries["compile", repeat]["compile"]["inductor"]["fxgraph_cache_miss"] == 1
 
 
+def test_no_first_call_makes_the_headers_that_all_jobs_compile_with(run, tmp_path):
+    checkout, _, _ = run
+    temporary = Path(checkout.environment["TMPDIR"])
+    fresh = measure_by_hand(checkout, "compile", tmp_path / "0.json", checkout.environment)
+    assert fresh["status"] == "ok"
+    asked = (temporary / "compiler.log").read_text().splitlines()
+    made = [line for line in asked if "-x c++-header" in line]
+    assert len(made) == 1 and "-m kernelbench.harness.caches" in made[0], "a job's own process made some"
+    used = [line for line in asked if "-include" in line and "/headers/" in line]
+    assert len(used) == 4, "two warm jobs, a fresh one, and before them the process that makes the headers"
+    assert not list(temporary.glob("torchinductor*/*")), "jobs share more than that"
+
+
 def test_no_parent_outlives_its_run(run):
     checkout, _, _ = run
     checkout.assert_nothing_is_alive()
@@ -202,19 +225,24 @@ def test_no_parent_outlives_its_run(run):
     assert not [path for path in sockets.iterdir() if path.is_socket()]
 
 
-def test_a_job_by_hand_uses_no_parent(run, tmp_path):
-    checkout, _, _ = run
-    command = ["workflow/scripts/measure.py", "--op", "softmax", "--size", "64", "--mode", "eager"]
+def measure_by_hand(checkout: Checkout, mode: str, output: Path, variables: dict[str, str]) -> dict:
+    """Return the record of the job of a mode, measured with these environment variables besides those of the tests."""
+    command = ["workflow/scripts/measure.py", "--op", "softmax", "--size", "64", "--mode", mode]
     library = os.pathsep.join([str(checkout.path / "workflow"), str(checkout.path)])
     done = subprocess.run(
-        [sys.executable, *command, "--output", str(tmp_path / "0.json")],
+        [sys.executable, *command, "--output", str(output)],
         cwd=checkout.path,
-        env=os.environ | {"PYTHONPATH": library, "TMPDIR": str(tmp_path)},
+        env=os.environ | {"PYTHONPATH": library} | variables,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    entry = record.read(tmp_path / "0.json")
+    return record.read(output)
+
+
+def test_a_job_by_hand_uses_no_parent(run, tmp_path):
+    checkout, _, _ = run
+    entry = measure_by_hand(checkout, "eager", tmp_path / "0.json", {"TMPDIR": str(tmp_path)})
     own = entry["process"].pop("run")
     assert own.count(":") == 1 and own != job_process.identify(os.getpid()), "a run of its own"
     assert entry["process"] == {"start": "fresh", "end": "exited", "code": 0, "left": [], "again": []}
@@ -303,7 +331,7 @@ def test_a_job_without_its_descriptors_is_not_run(alone):
     request, path = alone
     with connect(path) as connection:
         key = job_process.make_key(os.environ | child.variables(request["settings"], "cpu"), request["cores"])
-        whole = {**request, "key": key, "timeout": 1, "scratch": "/nowhere"}
+        whole = {**request, "key": key, "timeout": 1, "scratch": "/nowhere", "headers": None}
         connection.sendall(json.dumps(whole).encode())
         assert connection.recv(100) == b""
     assert measure(request)["status"] == "ok"

@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 
-from kernelbench.harness import cuda
+from kernelbench.harness import caches, cuda
 
 PR_SET_PDEATHSIG = 1
 # Raise this by hand when measuring changes outside the files that a job imports: another order of the jobs, say. Every
@@ -58,13 +58,14 @@ def main(request: dict, result: int) -> None:
     """Measure in this process; leave the record, as far as it gets, in the file of descriptor `result`.
 
     request: {settings, place, cores (the host cores that the process keeps to), scratch (its temporary directory),
-    starter (the id of the process that waits for it)}.
+    headers (`caches.confine_headers`), starter (the id of the process that waits for it)}.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # It must not go on when nobody waits for it.
     if os.getppid() != request["starter"]:  # Nobody did already.
         sys.exit("the process that started this job is gone")
     os.sched_setaffinity(0, request["cores"])
     os.environ["TMPDIR"] = tempfile.tempdir = request["scratch"]
+    caches.confine_headers(request["headers"])
     from kernelbench.harness import record
     from kernelbench.harness.measure import measure
 

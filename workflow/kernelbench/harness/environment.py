@@ -21,7 +21,7 @@ CARRIED = (
     *("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS"),
 )
 # Set while a job runs, to a directory of its own.
-OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH")
 # Names of variables that can change a measurement: where they are not taken over, run and record say so.
 NOTABLE = (
     *("TORCH*", "PYTORCH*", "INDUCTOR*", "AOT*", "TRITON*", "MLIR*", "LLVM*", "PTXAS*", "DISABLE_LLVM*"),

@@ -24,7 +24,7 @@ from kernelbench.running import supervise
 from kernelbench.running.job_process import MESSAGE_BYTES, make_key, open_run
 
 # What a request must have.
-REQUEST = {"settings", "place", "cores", "scratch", "key", "timeout"}
+REQUEST = {"settings", "place", "cores", "scratch", "headers", "key", "timeout"}
 # What a job imports besides: the profiler, NVML, and what watches and checks it.
 OTHERS = ("torch.profiler", "pynvml", "psutil", "fastjsonschema")
 # A fork does no harm to these threads, which it does not get: some drivers keep one once NVML has counted the GPUs,

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from kernelbench import code_digest
 from kernelbench.errors import InputError
-from kernelbench.harness import child, environment
+from kernelbench.harness import child, environment, provenance
 from kernelbench.notes import Exited, Killed, Note, TimeLimit
 from kernelbench.numbers import name_some
 from kernelbench.running import gpu_lanes, supervise
@@ -113,7 +114,7 @@ def measure(request: dict, gpu: str, lock: int, timeout: float) -> tuple[dict, d
     decided = child.variables(settings, gpu)
     variables = environment.build(os.environ, decided)
     with supervise.make_scratch() as scratch:
-        request = request | {"scratch": scratch}
+        request = request | {"scratch": scratch, "headers": _mark_headers(settings, variables)}
         if settings["start"] == "warm":
             outcome = _start_warm(request, variables, result, timeout, gpu, lock)
         else:
@@ -183,6 +184,20 @@ def _start_warm(request: dict, variables: dict, result: int, timeout: float, gpu
     if outcome["end"] in ("gone", "other"):
         raise InputError("the warm parent ended before the job did; nothing is kept of it: run snakemake again")
     return outcome
+
+
+def _mark_headers(settings: dict, variables: dict) -> str | None:
+    """Return the file that says that Inductor's headers, beside it, are made; None for a job that compiles no C++.
+
+    They are for this torch, this compiler and, of the processor, this boot of the machine. On a GPU hardly any job
+    compiles C++, and one that does makes its own.
+    """
+    torch, compiler = find_spec("torch"), shutil.which(variables.get("CXX", "g++"), path=variables.get("PATH"))
+    if settings["device"] != "cpu" or settings["run"]["runner"] != "compile" or not torch or not compiler:
+        return None
+    files = [Path(torch.origin), Path(compiler).resolve()]
+    made_for = [provenance.BOOT_ID.read_text(), *((str(file), file.stat().st_mtime_ns) for file in files)]
+    return str(_make_private() / "headers" / hashlib.sha256(json.dumps(made_for).encode()).hexdigest()[:16])
 
 
 def _place_socket(run: str, gpu: str) -> Path:
