@@ -26,6 +26,7 @@ An output beyond the limit is wrong. It is not compared, which is neither right 
 """
 
 import hashlib
+from collections.abc import Callable
 from math import inf, isfinite, sqrt
 
 from kernelbench import notes
@@ -58,8 +59,7 @@ def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2, afte
     dimensionless), special (NaN and inf as in eager's), reference (its dtype, or "eager")}; without numbers where there
     are none.
     """
-    # Of a model of KernelBench's own it is known what it computes in.
-    look = watch if program.workload.is_foreign else lambda call: (call(), 0.0)
+    look = _choose_look(program)
     (eager, before, states), epsilon = look(lambda: call_eager(program, inputs))
     again, _, _ = call_eager(program, inputs)
     if reason := _find_difference(program, outputs, eager):
@@ -79,6 +79,14 @@ def check(program: Program, inputs: dict, outputs: tuple, slack: float = 2, afte
         where = _find_place(program, outputs, eager, verdicts.index(found), found["limit"] or CEILING)
         found["reason"]["where"] = where.to_json()
     return found
+
+
+def _choose_look(program: Program) -> Callable:
+    """Return `watch`; for a model of KernelBench's own, of which it is known what it computes in, what says that."""
+    import torch
+
+    epsilon = epsilon_of(getattr(torch, program.autocast)) if program.autocast else 0.0
+    return watch if program.workload.is_foreign else lambda call: (call(), epsilon)
 
 
 def worst(checks: list[dict]) -> dict:
@@ -120,7 +128,7 @@ def _add_exact(program: Program, inputs: dict, sums: list["_Sums"], outputs: tup
     import torch
 
     exact, chunks = program.exact(), _chunks(program.workload, inputs, outputs[0], getattr(torch, program.reference))
-    look = watch if program.workload.is_foreign else lambda call: (call(), 0.0)
+    look = _choose_look(exact)
     try:
         for part, chunk in chunks:
             references, epsilon = look(lambda chunk=chunk: exact.results(exact.function, chunk))

@@ -41,8 +41,9 @@ def find_changes(before: dict[str, str]) -> dict[str, str]:
     changed = {name: value for name, value in now.items() if before.get(name) != value}
     for config in CONFIGS:
         module = sys.modules.get(config)
-        for name in getattr(module, "_config", {}):
-            if not module._is_default(name):
+        for name, entry in getattr(module, "_config", {}).items():
+            # torch.compile sets some for a while, and leaves behind that they were set.
+            if not module._is_default(name) and getattr(module, name) != entry.default:
                 changed[f"{config}.{name}"] = str(getattr(module, name))
     return changed
 

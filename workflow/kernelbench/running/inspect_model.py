@@ -55,15 +55,17 @@ def inspect(file: str, function: str, device: str) -> dict:
     cases = found.draw_cases(SEED)
     found = replace(found, cases={name: {k: list(t.shape) for k, t in own.items()} for name, own in cases.items()})
     _require_same(found, model, cases)
+    changed = settings.find_changes(before)
     labels = {key: str(name) for key, name in make_keys(given, "case").items()} if found.has_cases else {}
-    remarks = _call_each(found, labels, device) if device else []
+    remarks = [f"{place} is TorchScript in all modes" for place in object_graph.find_scripted(model)]
+    remarks += _call_each(found, labels, device) if device else []
     return {
         "cases": found.cases,
         "labels": labels,
         "has_cases": found.has_cases,
         "trains": trains,
         "has_blocks": model_file.is_module(model) and bool(find_blocks(model)),
-        "settings": settings.find_changes(before),
+        "settings": changed | settings.find_changes(before),
         "modes": _find_modes(file, module),
         "start": start,
         "files": _list_files(module),
@@ -149,7 +151,7 @@ def _call_each(found: ModelFile, labels: dict, device: str) -> list[str]:
             if classify(error, [])[0] != "oom":  # What has no room says so in its row; a smaller case may have some.
                 error.add_note(f"in case {labels[case]}" if labels else "in eager mode")
                 raise
-    if compiled := compiler.find_compiled() + object_graph.find_scripted(found.make(SEED)):
+    if compiled := compiler.find_compiled():
         remarks.append(f"a part of the model is compiled in eager mode, too: {', '.join(compiled)}")
     return list(dict.fromkeys(remarks))
 

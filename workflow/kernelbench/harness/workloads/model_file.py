@@ -285,7 +285,8 @@ def list_tensors(output, name: str = "output") -> list:
         inner = {f"{name}.{one.name}": getattr(output, one.name) for one in fields(output)}
     else:
         raise InputError(
-            f"{name} is {_name(output)}; allowed: tensors, and dicts, tuples, lists or dataclasses of them"
+            f"{name} is {_name(output)}; allowed: tensors, and dicts, tuples, lists or dataclasses of them; "
+            "let the model leave it out"
         )
     return [tensor for place, value in inner.items() for tensor in list_tensors(value, place)]
 
