@@ -11,7 +11,7 @@ import pytest
 from browser import browser  # noqa: F401, a fixture
 from checkout import ROOT
 from rich.console import Console
-from test_recommendation import document, only, over_eager
+from test_recommendation import document, only, over_eager, uncompared
 
 from kernelbench.analysis.reasons import headline
 from kernelbench.analysis.recommendation import recommend
@@ -19,7 +19,7 @@ from kernelbench.analysis.summary import summarize
 from kernelbench.numbers import NBSP
 from kernelbench.page.page import render
 from kernelbench.page.terminal import format_recommendation
-from kernelbench.page.texts import code, measured
+from kernelbench.page.texts import code, measured, warn_uncompared
 from kernelbench.study.config import RECORDED
 
 SCRIPTS = ROOT / "workflow" / "scripts"
@@ -76,6 +76,15 @@ def test_a_page_without_any_speedup_is_drawn_as_well(tmp_path, browser):  # noqa
     elements = open_in_browser(browser, render(recommend(document(failed=failed))), tmp_path, 1)
     assert [given["data-mode"] for _, given, _ in elements if "data-mode" in given] == ["eager"]
     assert sum(tag == "svg" for tag, *_ in elements) == 1
+
+
+def test_page_and_terminal_say_what_was_not_compared():
+    found = recommend(uncompared("cuda-graph")) | {"settings": {"torch.backends.cudnn.benchmark": "True"}}
+    texts = [text.strip() for _, _, text in Elements(render(found)).found]
+    assert texts.count("not compared") == 1 and texts.count("right") == 3
+    assert any("cuda-graph" in text for text in texts if text.startswith(warn_uncompared(found["cases"][0])))
+    assert any(text.startswith("torch.backends.cudnn.benchmark is") for text in texts), "what the file changes"
+    assert warn_uncompared(found["cases"][0]) in "\n".join(map(str, format_recommendation(found)))
 
 
 def test_a_page_loads_nothing(html):

@@ -108,6 +108,27 @@ def test_where_nothing_is_faster_it_is_eager(verdict):
     assert "compile" in found["reason"]
 
 
+def uncompared(*modes: str) -> dict:
+    """Return a document in which two modes are faster, and the outputs of these modes were not compared."""
+    found = document(over_eager(compile="faster", cuda_graph="faster") | {("cuda-graph", "compile"): "faster"})
+    for row in found["summary"]:
+        row["compared"] = row["mode"] not in modes
+    return found
+
+
+def test_a_mode_whose_output_was_not_compared_is_named_and_not_recommended():
+    (found,) = recommend(uncompared("cuda-graph"))["cases"]
+    assert (found["mode"], found["uncompared"]) == ("compile", ["cuda-graph"])
+    (found,) = recommend(uncompared("cuda-graph", "compile", "eager"))["cases"]
+    assert (found["mode"], found["uncompared"]) == ("eager", ["compile", "cuda-graph"])
+
+
+def test_a_case_goes_by_its_name_and_not_by_its_key():
+    labelled = document()
+    labelled["study"]["ops"]["mymodel"]["labels"] = {"batch-1": "1/2"}
+    assert recommend(labelled)["cases"][0]["case"] == "1/2"
+
+
 def test_where_all_others_failed_it_is_eager():
     found = case(failed={"compile": "crashed", "compile-regional": "unsupported", "cuda-graph": "oom"})
     assert found["mode"] == "eager"

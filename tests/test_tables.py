@@ -23,6 +23,8 @@ from kernelbench.harness import record
 from kernelbench.notes import (
     ExactIntervalDisagrees,
     NearFloor,
+    NotCompared,
+    NotDeterministic,
     OfBaseline,
     OffStream,
     OtherProcesses,
@@ -220,6 +222,28 @@ def test_one_incorrect_repeat_voids_its_cell_and_mode(study, tmp_path):
     assert np.isnan(found.estimate) and found.n == 0
     assert (found.status, found.notes) == ("incorrect", [SomeRepeats(1, 5, WHY)])
     assert row(speedups, size="512", mode="compile", baseline="eager", metric="device").verdict == ""
+
+
+def test_a_mode_of_which_one_repeat_was_not_compared_says_so_and_keeps_its_times(study, tmp_path):
+    note = NotCompared(NotDeterministic(0.5))
+
+    def change(job, entry):
+        if job.mode == "compile" and job.cell.size == "512" and job.repeat == 2:
+            entry["reason"] = note.to_json()
+            entry["accuracy"] |= {"compared": False, "reason": note.note.to_json()}
+
+    write_records(study, tmp_path, change)
+    summary, speedups, _ = tables(study, tmp_path)
+    found = row(summary, op="softmax", size="512", mode="compile", metric="device")
+    assert (found.status, found.n, found.compared, found.notes) == ("ok", 5, False, [SomeRepeats(1, 5, note)])
+    compared = {
+        (size, mode): row(speedups, size=size, mode=mode, baseline="eager", metric="device").compared
+        for size in ("512", "1024", "all")
+        for mode in ("compile", "triton")
+    }
+    assert {key for key, yes in compared.items() if not yes} == {("512", "compile"), ("all", "compile")}
+    write_csv(speedups, tmp_path / "speedups.csv")
+    assert set(pd.read_csv(tmp_path / "speedups.csv").compared) == {"yes", "no"}
 
 
 def test_other_failures_leave_the_ok_repeats_without_a_verdict(study, tmp_path):
