@@ -143,6 +143,7 @@ NET = "net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5))"
         f"{NET}; return functools.partial(net)",
         f"{NET}; return lambda x: net(x)",
         f"{NET}; return net.forward",
+        f"{NET}; return torch.no_grad()(net)",
         f"{NET}; return functools.partial(lambda model, x: model(x), net)",
         f"{NET}; return Held([net])",
         "return lambda x: NETWORK(x)",
@@ -331,6 +332,7 @@ def test_a_job_runs_with_the_threads_of_its_settings_whatever_the_file_sets(file
         ({"model": "torch.seed(); return nn.Linear(8, 2)"}, "weight (weight|bias) differs"),
         ({"model": "return lambda x: x.tolist()"}, r"mine.py: output\[0\]\[0\] is of type float"),
         ({"model": "return lambda x: None"}, "the model returns no tensor"),
+        ({"model": "return lambda x: x[:0]"}, "the model returns no tensor"),
         ({"added": "def loss(output):\n    return output"}, r"loss\(\) returns a tensor of shape \(4, 2\)"),
         ({"added": "def loss(output):\n    return 1"}, r"loss\(\) returns int"),
         (

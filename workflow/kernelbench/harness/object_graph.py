@@ -105,10 +105,10 @@ def _list_parts(value) -> list[tuple[str, object]]:
     if isinstance(value, MethodType):
         return [("", value.__self__), ("", value.__func__)]
     if isinstance(value, FunctionType):
-        if is_installed(Path(value.__code__.co_filename).resolve()):
-            return []
         seen = getclosurevars(value)
-        return [(f".{name}", part) for name, part in {**seen.nonlocals, **seen.globals}.items()]
+        # A decorator of a library holds what it was given; its globals are none of the model's.
+        outer = {} if is_installed(Path(value.__code__.co_filename).resolve()) else seen.globals
+        return [(f".{name}", part) for name, part in {**seen.nonlocals, **outer}.items()]
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", part) for key, part in value.items()]
     if isinstance(value, list | tuple | set):

@@ -225,7 +225,7 @@ def _require_loss(found: ModelFile, program, inputs: dict) -> None:
 
 def _require_outputs(found: ModelFile, outputs: tuple) -> None:
     """Refuse outputs of which a wrong one could not be told from a right one."""
-    if not outputs:
+    if not any(output.numel() for output in outputs):
         raise InputError(f"{found.file}: the model returns no tensor; there is nothing to compare")
     if not any(output.any() for output in outputs):
         raise InputError(
