@@ -238,11 +238,21 @@ def test_an_edited_data_file_is_measured_anew(file, tmp_path, asking):
     safetensors.torch.save_file({"w": torch.ones(8, 8)}, weights)
     np.save(memory, np.ones(8, dtype="float32"))
     body = (
-        "width = json.load(open('config.json'))['width']; w = safetensors.torch.load_file('weights.safetensors')['w'];"
+        "override(); width = json.load(open('config.json'))['width'];"
+        " w = safetensors.torch.load_file('weights.safetensors')['w'];"
         " b = torch.from_numpy(np.load('table.npy', mmap_mode='c')).clone();"
         " layer = nn.Linear(width, 8); layer.weight.data, layer.bias.data = w, b; return layer"
     )
-    path = file("import json, safetensors.torch, numpy as np", model=body)
+    optional = """
+        import json, safetensors.torch, numpy as np
+
+        def override():
+            try:
+                return open("override.json").read()
+            except FileNotFoundError:
+                return ""
+        """
+    path = file(optional, model=body)
     found = user_model.inspect(path, "cpu", True)
     assert {config, weights, memory} <= {Path(each) for each in found["files"]}
     digests = [found["digest"]]
@@ -250,6 +260,7 @@ def test_an_edited_data_file_is_measured_anew(file, tmp_path, asking):
         lambda: config.write_text(json.dumps({"width": 8, "more": 1})),
         lambda: safetensors.torch.save_file({"w": torch.ones(8, 8) * 2}, weights),
         lambda: np.save(memory, np.zeros(8, dtype="float32")),
+        lambda: (tmp_path / "override.json").write_text("{}"),
     ):
         change()
         digests.append(user_model.inspect(path, "cpu", True)["digest"])

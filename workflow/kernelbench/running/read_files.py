@@ -11,8 +11,9 @@ from pathlib import Path
 
 from kernelbench.harness.object_graph import is_installed
 
-# Folders of the system, whose files no model is made of, and folders of compilers' caches.
-SYSTEM = tuple(map(Path, ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64", "/run")))
+# Folders of the system and of Python, whose files no model is made of, and folders of compilers' caches.
+FOLDERS = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64", "/run", sys.prefix, sys.base_prefix)
+SYSTEM = tuple(Path(folder).resolve() for folder in FOLDERS)
 CACHES = ("__pycache__", ".triton", "torchinductor_")
 
 _read: set[str] = set()
@@ -52,7 +53,7 @@ def _watch() -> None:
 
 
 def _note(event: str, arguments: tuple) -> None:
-    if event == "ctypes.dlopen" and arguments[0]:
+    if event == "ctypes.dlopen" and "/" in str(arguments[0]):
         arguments = (arguments[0], None, 0)
     elif event != "open":
         return
