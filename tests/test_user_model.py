@@ -16,7 +16,7 @@ from kernelbench.errors import InputError
 from kernelbench.harness import compiler
 from kernelbench.harness.object_graph import find_modules
 from kernelbench.harness.workloads.model_file import ModelFile, import_file, list_tensors
-from kernelbench.notes import CompiledInside, PartlyEager, Raised, load
+from kernelbench.notes import CompiledInside, NotCaptured, PartlyEager, Raised, load
 from kernelbench.running import user_model
 from kernelbench.running.inspect_model import inspect
 from kernelbench.study import model_study
@@ -490,6 +490,19 @@ def test_a_mode_that_fails_says_where(file):
 
 
 # On a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_model_that_draws_and_cannot_be_captured_goes_on(file):
+    """A capture that fails leaves the random number generator behind as if it still went on."""
+    path = file(model="return lambda x: nn.functional.dropout(x, 0.5) * (1 + 0 * x.sum().item())")
+    found = {**inspect(path, "model", "cuda"), "file": path, "function": "model", "digest": "x"}
+    config = {**BASE, "machine": "h200", "sampling": TINY["sampling"], "presets": {}, "model": path}
+    study = Study(*model_study.make(config, {}, found, "cuda"), here=False)
+    entry = measured(study)
+    assert entry["status"] == "ok" and entry["accuracy"]["compared"], entry["reason"]
+    assert entry["graph"]["calls"] == 0 and isinstance(load(entry["graph"]["reason"]), NotCaptured)
 
 
 @pytest.mark.gpu

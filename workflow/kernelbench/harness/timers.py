@@ -217,11 +217,24 @@ def captured(call: Callable, calls: int) -> Callable[[], None]:
     import torch
 
     graph = torch.cuda.CUDAGraph()
-    # The outer context goes back to the stream even where the end of a capture fails.
-    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
-        for _ in range(calls):
-            call()
+    try:
+        # The outer context goes back to the stream even where the end of a capture fails.
+        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+            for _ in range(calls):
+                call()
+    except RuntimeError:
+        _end_capture()
+        raise
     return graph.replay
+
+
+def _end_capture() -> None:
+    """Have the random number generator know that a capture has failed, which a capture that succeeds tells it."""
+    import torch
+
+    number = torch.zeros(1, device="cuda")
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        number.add_(1)
 
 
 class DeviceTimer:
