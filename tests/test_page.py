@@ -83,6 +83,8 @@ def test_page_and_terminal_say_what_was_not_compared():
     texts = [text.strip() for _, _, text in Elements(render(found)).found]
     assert texts.count("not compared") == 1 and texts.count("right") == 3
     assert any("cuda-graph" in text for text in texts if text.startswith(warn_uncompared(found["cases"][0])))
+    slower = recommend(uncompared("eager", "compile-regional"))["cases"][0]
+    assert "eager, compile-regional" in warn_uncompared(slower)
     assert any(text.startswith("torch.backends.cudnn.benchmark is") for text in texts), "what the file changes"
     assert warn_uncompared(found["cases"][0]) in "\n".join(map(str, format_recommendation(found)))
 

@@ -31,9 +31,11 @@ def remark(mode: dict) -> str:
 
 
 def warn_uncompared(case: dict) -> str:
-    """Return what to say of faster modes of a case that are not recommended as their outputs were not compared."""
-    names = ", ".join(case["uncompared"])
-    return f"Faster, but nothing shows that the output is right: {names}" if names else ""
+    """Return what to say of the modes of a case whose outputs were not compared, first of those that are faster."""
+    faster, others = case["uncompared"], [mode["mode"] for mode in case["modes"] if mode["compared"] is False]
+    if faster:
+        return f"Faster, but nothing shows that the output is right: {', '.join(faster)}"
+    return f"Nothing shows that the output is right: {', '.join(others)}" if others else ""
 
 
 def has_undecided(recommendation: dict) -> bool:
