@@ -102,11 +102,14 @@ def call_eager(program: Program, inputs: dict) -> tuple[tuple, list, list]:
     return outputs, before, read_states()
 
 
-def compare_calls(program: Program, first: tuple, again: tuple) -> tuple[float, float]:
-    """Return (what two calls differ by relative to their size, the most of which outputs can still be compared)."""
+def compare_calls(program: Program, first: tuple, again: tuple, epsilon: float) -> tuple[float, float]:
+    """Return (what two calls differ by relative to their size, the most with which outputs can still be compared).
+
+    epsilon: of the coarsest dtype that they compute in.
+    """
     found = []
     for output, other in zip(first, again, strict=True):
-        sums = _Sums(program, output, slack=0, epsilon=0)
+        sums = _Sums(program, output, slack=0, epsilon=epsilon)
         sums.add_eager(output.flatten(), output.flatten(), other.flatten())
         found.append((sums.noise, sums.digits))
     return max(found, key=lambda each: each[0] - each[1])

@@ -16,6 +16,7 @@ from kernelbench.errors import InputError, nearest, run
 from kernelbench.harness import accuracy, compiler, object_graph, settings
 from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.measure import classify, find_place
+from kernelbench.harness.precision import watch
 from kernelbench.harness.program import prepare
 from kernelbench.harness.runners.compile import find_blocks
 from kernelbench.harness.workloads import model_file
@@ -169,7 +170,7 @@ def _call(found: ModelFile, case: str, device: str) -> list[str]:
     if found.trains:
         _require_loss(found, program, inputs)
     torch.set_num_threads(JOB_THREADS)
-    first, unused, used = accuracy.call_eager(program, inputs)
+    (first, unused, used), epsilon = watch(lambda: accuracy.call_eager(program, inputs))
     _require_outputs(found, first)
     before = _read_state(found, program)
     again, _, _ = accuracy.call_eager(program, inputs)
@@ -181,7 +182,7 @@ def _call(found: ModelFile, case: str, device: str) -> list[str]:
     for name, tensor in inputs.items():
         if object_graph.digest(tensor) != given[name]:
             raise InputError(f"{found.file}: the model writes to its input {name}; let it work on a copy of that")
-    noise, tolerance = accuracy.compare_calls(program, first, again)
+    noise, tolerance = accuracy.compare_calls(program, first, again, epsilon)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return _judge_calls(found.file, changed, noise, noise > tolerance, unused != used)
 

@@ -76,7 +76,8 @@ def _choose_modes(layers: dict[str, dict], has_blocks: bool, device: str) -> dic
         if not isinstance(layer, dict) or not all(entry is None or isinstance(entry, dict) for entry in layer.values()):
             raise InputError(
                 f"{origin}: modes: {layer!r} is not allowed; allowed: modes by name as in config.yaml, "
-                'such as {"compile-dynamic": {"runner": "compile", "dynamic": True}}; None (null in --config) leaves one out'
+                'such as {"compile-dynamic": {"runner": "compile", "dynamic": True}}; None, or null in --config, '
+                "leaves one out"
             )
         for mode in [mode for mode, entry in layer.items() if entry is None and mode not in modes]:
             known = ", ".join(modes)
