@@ -14,7 +14,9 @@ from user_files import BASE, TRACED, measured, study_of
 
 from kernelbench.errors import InputError
 from kernelbench.harness import compiler
+from kernelbench.harness.dtypes import DTYPES
 from kernelbench.harness.object_graph import find_modules
+from kernelbench.harness.program import prepare
 from kernelbench.harness.workloads.model_file import ModelFile, import_file, list_tensors
 from kernelbench.notes import CompiledInside, NotCaptured, PartlyEager, Raised, load
 from kernelbench.running import user_model
@@ -146,7 +148,10 @@ NET = "net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5))"
         f"{NET}; return torch.no_grad()(net)",
         f"{NET}; return functools.partial(lambda model, x: model(x), net)",
         f"{NET}; return Held([net])",
+        f"{NET}; return lambda x, net=net: net(x)",
         "return lambda x: NETWORK(x)",
+        "return lambda x: torch.stack([NETWORK(x) for _ in range(2)])",
+        "return Calls()",
     ],
 )
 def test_the_module_inside_whatever_model_returns_is_in_eval_mode(file, model):
@@ -161,12 +166,19 @@ def test_the_module_inside_whatever_model_returns_is_in_eval_mode(file, model):
 
             def forward(self, x):
                 return self.parts[0](x)
+
+        class Calls:
+            def __call__(self, x):
+                return self.encode(x)
+
+            def encode(self, x):
+                return NETWORK(x)
         """
     path = file(added, model=model)
     entry = measured(study_of(path))
     assert entry["status"] == "ok" and entry["accuracy"]["compared"] and entry["accuracy"]["noise"] == 0
     found = ModelFile(path, cases={"default": {"0": [4, 8]}})
-    module = found.construct("default", "", "cpu")
+    module = prepare(found, "default", DTYPES["own"], "cpu", 1).module
     x = torch.randn(4, 8)
     with torch.no_grad():
         assert torch.equal(module(x), module(x)), "dropout is active"
@@ -266,6 +278,25 @@ def test_an_edited_data_file_is_measured_anew(file, tmp_path, asking):
         digests.append(user_model.inspect(path, "cpu", True)["digest"])
     assert len(set(digests)) == len(digests)
     assert user_model.inspect(path, "cpu", True)["digest"] == digests[-1]
+
+
+def test_files_that_change_places_or_lie_elsewhere_are_measured_anew(file, tmp_path, asking):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "parts.py").write_text("SCALE = 2.0")
+    for name, value in (("q", 1), ("k", 2)):
+        (tmp_path / f"{name}.json").write_text(str(value))
+    path = file(
+        f"import json, sys\nsys.path.insert(0, {str(shared)!r})\nfrom parts import SCALE",
+        model="q, k = (json.load(open(f'{name}.json')) for name in 'qk'); return lambda x: x * SCALE * q - k",
+    )
+    digests = [user_model.inspect(path, "cpu", True)["digest"]]
+    (tmp_path / "q.json").write_text("2")
+    (tmp_path / "k.json").write_text("1")
+    digests.append(user_model.inspect(path, "cpu", True)["digest"])
+    (shared / "parts.py").write_text("SCALE = 3.0")
+    digests.append(user_model.inspect(path, "cpu", True)["digest"])
+    assert len(set(digests)) == 3
 
 
 def test_threads_are_those_of_the_config_and_settings_that_a_file_changes_are_named(file, asking):

@@ -20,10 +20,10 @@ from kernelbench.study.study import Study
 
 pytestmark = pytest.mark.slow
 
-SUMMARY = "machine,op,dtype,size,mode,metric,unit,n,boots,estimate,ci_low,ci_high,status,reason"
+SUMMARY = "machine,op,dtype,size,mode,metric,unit,n,boots,estimate,ci_low,ci_high,status,reason,compared"
 SPEEDUPS = (
     "machine,op,dtype,size,mode,baseline,metric,n,boots,speedup,ci_low,ci_high,p,p_holm,verdict,cause,status,reason,"
-    "hl,hl_low,hl_high,delta"
+    "hl,hl_low,hl_high,delta,compared"
 )
 SAMPLES = ["machine", "op", "dtype", "size", "mode", "repeat", "timer", "index", "value", "flag"]
 RESULTS = "results/cpu-test"
@@ -319,7 +319,8 @@ def test_a_recorded_study_grows_from_restored_records(grown, tmp_path):
     before, kept = grown.records(), tmp_path / "records"
     (results / "records").rename(kept)
     command = [sys.executable, "workflow/scripts/restore.py", "results/recorded/mine"]
-    done = subprocess.run(command, cwd=grown.path, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=grown.path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == f"{RESULTS}: {len(before)} records of results/recorded/mine"
     # Snakemake has noted nothing of these records; sources get other dates, and one of them other contents.
     shutil.rmtree(grown.path / ".snakemake" / "metadata")

@@ -1,5 +1,7 @@
 """No wrong output passes: models that compute something else when compiled, and right ones that look as if they did."""
 
+from textwrap import dedent
+
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -12,11 +14,13 @@ from kernelbench.harness import accuracy
 from kernelbench.notes import (
     AsFarOff,
     NotDeterministic,
+    OddPlaces,
     OffAt,
     OffWhereZero,
     OneChoiceDiffers,
     OtherRandomNumbers,
     SomeFarOff,
+    WritesToInput,
     load,
 )
 from kernelbench.running.inspect_model import inspect
@@ -28,7 +32,7 @@ MEAN = "def loss(output):\n    return output.square().mean()"
 
 def outcome(entry: dict) -> tuple:
     """Return (status, whether outputs were compared, the note on them) of a job's record."""
-    return entry["status"], entry["accuracy"]["compared"], load(entry["accuracy"]["reason"])
+    return entry["status"], entry["accuracy"]["compared"], load(entry["accuracy"].get("reason"))
 
 
 def compiled(path: str, **mode) -> dict:
@@ -161,7 +165,7 @@ def test_what_is_off_as_eager_is_off_float64_is_not_compared(file):
     rounded = CODES.replace("x.float()", "(x.float() * (1.004 if torch.compiler.is_compiling() else 1))")
     given = "return torch.randn(256, 64).bfloat16()"
     entry = compiled(file(rounded.replace("WRONG", "1"), model="return Codes()", inputs=given))
-    assert outcome(entry)[:2] == ("ok", False) and isinstance(load(entry["accuracy"]["reason"]), AsFarOff)
+    assert outcome(entry)[:2] == ("ok", False) and isinstance(load(entry["accuracy"].get("reason")), AsFarOff)
 
 
 def test_integers_and_masks_are_compared_by_the_share_that_differs(file):
@@ -222,6 +226,87 @@ def test_zeros_are_refused_before_anything_is_measured(file):
     assert compiled(file(model=beside, name="beside.py"))["status"] == "incorrect"
 
 
+@pytest.mark.parametrize("wrong", ["x * 0", "x / 2", "x.flip(0)"])
+def test_a_mask_of_large_numbers_hides_nothing(file, wrong):
+    model = f"return lambda x: ({wrong} if torch.compiler.is_compiling() else x).masked_fill(torch.arange(8) > 5, -1e9)"
+    assert compiled(file(model=model))["status"] == "incorrect"
+
+
+LAYERS = """
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(8))
+            self.register_buffer("mean", torch.ones(8))
+
+        def forward(self, x):
+            compiled = torch.compiler.is_compiling()
+            for place, layer in enumerate(self.layers):
+                y = layer(x)
+                if place == 0 and compiled and WRONG == "gradient":
+                    y = y.detach() + 0 * y
+                x = y.sigmoid()
+            if not (compiled and WRONG == "buffer"):
+                self.mean.copy_(x.detach().mean(0))
+            return x
+    """
+
+
+@pytest.mark.parametrize(("wrong", "status"), [("", "ok"), ("gradient", "incorrect"), ("buffer", "incorrect")])
+def test_the_gradient_of_each_layer_and_buffers_count_in_training(file, wrong, status):
+    path = file(f"WRONG = {wrong!r}\n{MEAN}\n{dedent(LAYERS)}", model="return Layers()")
+    assert compiled(path)["status"] == status
+
+
+def test_a_mode_that_writes_to_its_input_is_wrong(file):
+    model = "return lambda x: (x.clamp_(min=0) if torch.compiler.is_compiling() else x).sin()"
+    entry = compiled(file(model=model))
+    assert entry["status"] == "incorrect" and load(entry["reason"]) == WritesToInput("0")
+
+
+def test_outputs_of_a_dict_are_compared_by_their_keys(file):
+    turned = (
+        "return lambda x: dict([('b', {b}), ('a', {a})] if torch.compiler.is_compiling() else [('a', x), ('b', -x)])"
+    )
+    assert compiled(file(model=turned.format(a="x", b="-x")))["status"] == "ok"
+    assert compiled(file(model=turned.format(a="-x", b="x"), name="wrong.py"))["status"] == "incorrect"
+
+
+def test_noise_around_zero_beside_other_outputs_says_nothing(file):
+    outputs = """
+        def outputs(x):
+            y, rounded = nn.functional.layer_norm(x, (256,)), 1e-9 * torch.compiler.is_compiling()
+            return y, y.mean() + rounded, (x - x).sum() + rounded
+        """
+    entry = compiled(file(outputs, model="return outputs", inputs="return torch.randn(64, 256)"))
+    assert outcome(entry) == ("ok", True, None)
+
+
+def test_an_overflow_of_eagers_that_a_mode_has_not_is_not_compared(file):
+    """Eager multiplies in float16, where a compiler may keep more digits."""
+    square = """
+        def square(x):
+            y = x.float() if torch.compiler.is_compiling() else x
+            return (y * 300 * (y * 300) / 1e4).half()
+        """
+    entry = compiled(file(square, model="return square", inputs="return torch.randn(64, 64).half()"))
+    assert outcome(entry) == ("ok", False, OddPlaces())
+    wrong = "return lambda x: x / (0 if torch.compiler.is_compiling() else 1)"
+    assert compiled(file(model=wrong, name="wrong.py"))["status"] == "incorrect"
+
+
+def test_a_model_that_cannot_be_copied_is_compared_with_eager(file):
+    kept = """
+        class Kept(nn.Linear):
+            def forward(self, x):
+                self.last = super().forward(x)
+                return self.last
+        """
+    path = file(f"{MEAN}\n{dedent(kept)}", model="return Kept(8, 8)")
+    entry = measured(study_of(path))
+    assert outcome(entry)[:2] == ("ok", True) and entry["accuracy"]["reference"] == "eager"
+
+
 # Where it is wrong
 
 ENCODER = """
@@ -239,6 +324,7 @@ ENCODER = """
 
 def test_a_padded_encoder_differs_in_its_padding_and_the_fast_path_is_named(file):
     given = "return torch.randn(2, 6, 8)"
+    torch.backends.mha.set_fastpath_enabled(True)  # An export to ONNX, in another test, turns it off.
     entry = compiled(file(ENCODER.replace("WRONG", "1"), model="return Padded()", inputs=given))
     where = load(entry["reason"]).where
     assert isinstance(where, OffWhereZero) and not where.slow_path and where.first == "0[0, 4, 0]"

@@ -112,6 +112,7 @@ TimeLimit = _note("TimeLimit", "phase seconds", "time limit of {seconds:g} s[ du
 Killed = _note("Killed", "phase signal", "killed by {signal}[ during {phase}]")
 Exited = _note("Exited", "phase exit_code", "exit code {exit_code}[ during {phase}]")
 OutputDiffers = _note("OutputDiffers", "found eager", "output is {found}, eager's is {eager}")
+WritesToInput = _note("WritesToInput", "name", "it writes to the input {name}, and eager does not")
 ZeroReference = _note("ZeroReference", "", "the reference is zero everywhere: there is nothing to compare with")
 ErrorTooLarge = _note(
     "ErrorTooLarge",
@@ -181,6 +182,7 @@ CompiledInside = _note("CompiledInside", "places", "a part of the model is compi
 NotCompared = _note("NotCompared", "note", "its outputs were not compared: {note}")
 OtherRandomNumbers = _note("OtherRandomNumbers", "", "it draws other random numbers than eager")
 AsFarOff = _note("AsFarOff", "error eager_error", "off by {error:.2g}, and eager itself by {eager_error:.2g}")
+OddPlaces = _note("OddPlaces", "", "NaN or infinities are in other places than eager's, whose differ from float64's")
 SomeFarOff = _note(
     "SomeFarOff", "most eager where?", "an element is off by {most:.2g}, eager's by {eager:.2g} at most[; {where}]"
 )

@@ -136,6 +136,8 @@ class _Job:
         self.compiles = self.runner.compiles(self.options)
         self.wants_graphs = self.on_gpu and self.runner.uses_cuda_graphs(self.options)
         self.fell_back: Note | None = None
+        # The inputs as they were made, by the id of those that calls are given.
+        self.kept: dict[int, dict] = {}
         self.record = _blank(settings, place)
         self.folders = [Path(*workloads.__path__)]
 
@@ -159,7 +161,7 @@ class _Job:
     def verdict(self) -> tuple[str, Note | None]:
         """Return (status, reason) of a job that ran to its end: whether it is right, and did what its mode asks."""
         found = self.record["accuracy"]
-        reason = notes.load(found["reason"])
+        reason = notes.load(found.get("reason"))
         if not found["ok"]:
             return "incorrect", reason
         fell_back = self.fell_back
@@ -230,7 +232,7 @@ class _Job:
         if self.on_gpu:
             with self.phase("profile"):
                 record["profile"] = profiler.kernels(call, synchronize)
-        if isinstance(notes.load(record["accuracy"]["reason"]), notes.OtherRandomNumbers):
+        if isinstance(notes.load(record["accuracy"].get("reason")), notes.OtherRandomNumbers):
             with self.phase("checks"):
                 record["accuracy"] = self.check_with_eagers_numbers(program, tensors, inputs) or record["accuracy"]
 
@@ -292,6 +294,8 @@ class _Job:
         program = prepare(workload, size, dtype, device, accuracy.seed_of(*cell, "weights"))
         self.torch.set_num_threads(settings["threads"])  # A model's file may have set others.
         inputs = [workload.draw(size, dtype, device, seed) for seed in record["seeds"]]
+        if workload.is_foreign:
+            self.kept = {id(given): {name: tensor.clone() for name, tensor in given.items()} for given in inputs}
         record["inputs"] = {
             name: {"shape": list(t.shape), "stride": list(t.stride()), "dtype": str(t.dtype).removeprefix("torch.")}
             for name, t in inputs[0].items()
@@ -307,6 +311,9 @@ class _Job:
         """
         outputs = program.outcome(lambda *given: self.runner.tensor(step(*given)), inputs)
         after = read_states()
+        for name, kept in self.kept.get(id(inputs), {}).items():
+            if not ((inputs[name] == kept) | (kept != kept)).all():
+                return {"ok": False, "compared": True, "reason": notes.WritesToInput(name).to_json()}
         if own_numbers is None:
             own_numbers = self.runner.eagers_numbers(self.options) is not None
         return accuracy.check(program, inputs, outputs, self.runner.slack(self.options), None if own_numbers else after)
@@ -440,7 +447,8 @@ def _memory(call, synchronize, held: int) -> dict[str, int]:
 
 def _judge(checks: list[dict]) -> dict:
     """Return the worst of the checks (two seeds before and, if those passed, after timing) with their number."""
-    return {**accuracy.worst(checks), "checks": len(checks)}
+    found = accuracy.worst(checks)
+    return {**{name: value for name, value in found.items() if value is not None}, "checks": len(checks)}
 
 
 def _samples(unit: str, values: list[float], flags: list[str] | None = None) -> dict:

@@ -27,6 +27,10 @@ class Model(Workload):
         with torch.device(device):
             return self.cast(self.module(size), dtype)
 
+    def set_training(self, module) -> None:
+        """Bring the module into the mode of what is timed: training, or inference."""
+        module.train(self.trains)
+
     def optimizer(self, module):
         """Return the optimizer of a training step, which a CUDA graph can capture, in all modes alike."""
         import torch

@@ -4,12 +4,14 @@ Looked into are attributes, containers, partials, bound methods, and the closure
 """
 
 import hashlib
+import sys
 import sysconfig
+from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from inspect import getattr_static, getclosurevars
+from inspect import getclosurevars
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 
 from kernelbench.paths import WORKFLOW
 
@@ -19,7 +21,8 @@ MOST = 50_000
 LARGE = 2**28
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 LENGTH = "the length of "
-CLOSED = (type, ModuleType, BuiltinFunctionType, *PLAIN)
+CLOSED = (type, BuiltinFunctionType, *PLAIN)
+LISTED = (list, tuple, set, deque)
 
 
 def find_modules(value) -> list:
@@ -51,7 +54,7 @@ def read_state(**roots) -> dict[str, object]:
                 found[path] = value._version if is_large else digest(value)
             elif isinstance(value, PLAIN):
                 found[path] = value
-            elif isinstance(value, Mapping | list | tuple | set):
+            elif isinstance(value, (Mapping, *LISTED)):
                 found[f"{LENGTH}{path}"] = len(value)
     return found
 
@@ -96,34 +99,52 @@ def _list_parts(value) -> list[tuple[str, object]]:
     import torch
 
     if isinstance(value, torch.nn.Module):
-        held = {**value._parameters, **value._buffers, **value._modules, **_list_class_state(type(value))}
+        held = {**value._parameters, **value._buffers, **value._modules, **_list_members(type(value))}
         own = {name: part for name, part in vars(value).items() if name not in _internals()}
-        forward = getattr_static(type(value), "forward", None)
-        return [(f".{name}", part) for name, part in {**own, **held, "forward": forward}.items()]
+        return [(f".{name}", part) for name, part in {**own, **held}.items()]
     if isinstance(value, partial):
         return [("", value.func), ("", value.args), ("", value.keywords)]
     if isinstance(value, MethodType):
         return [("", value.__self__), ("", value.__func__)]
     if isinstance(value, FunctionType):
-        seen = getclosurevars(value)
+        given = {"__defaults__": value.__defaults__, "__kwdefaults__": value.__kwdefaults__}
         # A decorator of a library holds what it was given; its globals are none of the model's.
-        outer = {} if is_installed(Path(value.__code__.co_filename).resolve()) else seen.globals
-        return [(f".{name}", part) for name, part in {**seen.nonlocals, **outer}.items()]
+        outer = {} if _is_of_library(value.__code__.co_filename) else _list_globals(value)
+        return [(f".{name}", part) for name, part in {**getclosurevars(value).nonlocals, **given, **outer}.items()]
+    if isinstance(value, ModuleType):
+        own = {} if _is_of_library(getattr(value, "__file__", None)) else vars(value)
+        return [(f".{name}", part) for name, part in own.items() if not name.startswith("__")]
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", part) for key, part in value.items()]
-    if isinstance(value, list | tuple | set):
+    if isinstance(value, LISTED):
         return [(f"[{place}]", part) for place, part in enumerate(value)]
     if isinstance(value, (torch.Tensor, *CLOSED)):
         return []
-    return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+    slots = {name: getattr(value, name, None) for name in getattr(type(value), "__slots__", ()) if name[:2] != "__"}
+    held = {**getattr(value, "__dict__", {}), **slots, **_list_members(type(value))}
+    return [(f".{name}", part) for name, part in held.items()]
 
 
-def _list_class_state(kind: type) -> dict:
-    """Return the attributes of a user's class that hold something and do nothing."""
-    if kind.__module__.startswith("torch."):
+def _is_of_library(file: str | None) -> bool:
+    return file is None or is_installed(Path(file).resolve())
+
+
+def _list_globals(function: FunctionType) -> dict:
+    """Return the globals that a function names, also in comprehensions and functions inside it."""
+    codes, names = [function.__code__], set()
+    for code in codes:  # It grows.
+        names |= {*code.co_names}
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+    return {name: function.__globals__[name] for name in sorted(names & function.__globals__.keys())}
+
+
+def _list_members(kind: type) -> dict:
+    """Return the methods of a user's class, and the attributes of it that hold something."""
+    if _is_of_library(getattr(sys.modules.get(kind.__module__), "__file__", None)):
         return {}
-    own = {name: part for name, part in vars(kind).items() if not name.startswith("__")}
-    return {name: part for name, part in own.items() if isinstance(part, (*PLAIN, Mapping, list, set))}
+    kept = (FunctionType, Mapping, *LISTED, *PLAIN)
+    own = {name: part for name, part in vars(kind).items() if not name.startswith("__") or name == "__call__"}
+    return {name: part for name, part in own.items() if isinstance(part, kept)}
 
 
 @cache

@@ -80,7 +80,11 @@ class Program:
         """Return the same in the dtype of the reference, with the same weights."""
         if self.module is None:
             return replace(self, autocast="")
-        module = self.workload.cast(deepcopy(self.module), self.reference)
+        copied = deepcopy(self.module)
+        shared = {tensor.data_ptr() for tensor in self.module.parameters()} - {0}
+        if shared & {tensor.data_ptr() for tensor in copied.parameters()}:
+            raise ValueError("the module cannot be copied")
+        module = self.workload.cast(copied, self.reference)
         return replace(self, module=module, autocast="")
 
 
@@ -94,7 +98,7 @@ def prepare(workload: Workload, size: str, dtype: Dtype, device: str, seed: int)
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         module = workload.construct(size, dtype.storage, device)
-    module.train(workload.trains)
+    workload.set_training(module)
     if not workload.trains:
         module.requires_grad_(False)
     begin = deepcopy(module.state_dict()) if workload.trains else None

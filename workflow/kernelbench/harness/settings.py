@@ -19,7 +19,7 @@ SWITCHES = (
     *("backends.cuda.math_sdp_enabled", "backends.cuda.cudnn_sdp_enabled", "backends.mha.get_fastpath_enabled"),
     *("backends.mkldnn.enabled", "backends.opt_einsum.enabled"),
     *("get_float32_matmul_precision", "get_default_dtype", "get_default_device", "get_num_threads"),
-    *("are_deterministic_algorithms_enabled", "is_autocast_enabled"),
+    *("are_deterministic_algorithms_enabled", "is_autocast_enabled", "is_anomaly_enabled"),
 )
 
 
@@ -32,6 +32,7 @@ def read_settings() -> dict[str, str]:
         # PyTorch versions differ in what they have, and refuse to answer where old and new switches were mixed.
         with suppress(AttributeError, RuntimeError):
             found[f"torch.{name}"] = str(_read(torch, name))
+    found["torch.is_autocast_enabled('cpu')"] = str(torch.is_autocast_enabled("cpu"))
     return found
 
 

@@ -114,6 +114,10 @@ class Workload:
         """
         return (output.clone(),)
 
+    def segments(self, module) -> list[int]:
+        """Return the lengths of the parts of the last tensor of `judged` that are judged by themselves as well."""
+        return []
+
     @property
     def _name(self) -> str:
         """The workload's name, which is that of its file."""

@@ -44,6 +44,7 @@ def inspect(file: str, function: str, device: str) -> dict:
     import torch
 
     read_files.start()
+    known = set(sys.modules)
     before = settings.read_settings()
     ModelFile(file).load()
     start = "fresh" if len(list_threads()) > 1 or torch.cuda.is_initialized() else "warm"
@@ -69,7 +70,7 @@ def inspect(file: str, function: str, device: str) -> dict:
         "settings": changed | settings.find_changes(before),
         "modes": _find_modes(file, module),
         "start": start,
-        "files": _list_files(module),
+        "files": _list_files(module, known),
         "remarks": remarks,
     }
 
@@ -170,10 +171,16 @@ def _call(found: ModelFile, case: str, device: str) -> list[str]:
     if found.trains:
         _require_loss(found, program, inputs)
     torch.set_num_threads(JOB_THREADS)
-    (first, unused, used), epsilon = watch(lambda: accuracy.call_eager(program, inputs))
+    ran: list = []
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda module, given: ran.append(module))
+    try:
+        first, unused, used = accuracy.call_eager(program, inputs)
+    finally:
+        hook.remove()
     _require_outputs(found, first)
     before = _read_state(found, program)
-    again, _, _ = accuracy.call_eager(program, inputs)
+    # What is compiled in the first call that is watched would never be compiled.
+    (again, _, _), epsilon = watch(lambda: accuracy.call_eager(program, inputs))
     if torch.get_num_threads() != JOB_THREADS:
         raise InputError(
             f"{found.file}: a call of the model sets the number of threads; leave that to --config threads=…"
@@ -184,7 +191,9 @@ def _call(found: ModelFile, case: str, device: str) -> list[str]:
             raise InputError(f"{found.file}: the model writes to its input {name}; let it work on a copy of that")
     noise, tolerance = accuracy.compare_calls(program, first, again, epsilon)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return _judge_calls(found.file, changed, noise, noise > tolerance, unused != used)
+    training = {type(module).__name__ for module in ran if module.training and not found.trains}
+    remarks = [f"{name} runs in training mode; call eval() on it" for name in sorted(training)]
+    return remarks + _judge_calls(found.file, changed, noise, noise > tolerance, unused != used)
 
 
 def _judge_calls(file: str, changed: list[str], noise: float, is_noisy: bool, drew: bool) -> list[str]:
@@ -237,13 +246,19 @@ def _require_outputs(found: ModelFile, outputs: tuple) -> None:
         raise InputError(f"{found.file}: the output is NaN or infinite everywhere; there is nothing to compare")
 
 
-def _list_files(module) -> dict[str, str]:
-    """Return by path the digest of the module's file, of what was imported from beside it, and of the data it read."""
+def _list_files(module, known: set[str]) -> dict[str, str]:
+    """Return by path the digest of the module's file, of what was imported for it or lies beside it, and of its data.
+
+    known: the names of the modules that were imported before it.
+    """
     file = Path(module.__file__).resolve()
     depth = max(module.__name__.count(".") - 1, 0)
     top = file.parents[depth]
-    loaded = [Path(each.__file__).resolve() for each in [*sys.modules.values()] if getattr(each, "__file__", None)]
-    own = {path for path in loaded if top in path.parents and path.is_file() and not object_graph.is_installed(path)}
+    own = set()
+    for name, each in [*sys.modules.items()]:
+        path = Path(getattr(each, "__file__", None) or "/").resolve()
+        if path.is_file() and (name not in known or top in path.parents) and not object_graph.is_installed(path):
+            own.add(path)
     return {str(path): code_digest.of_user_file(path) for path in sorted({*own, file, *read_files.list_data()})}
 
 

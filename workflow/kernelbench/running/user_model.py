@@ -34,8 +34,8 @@ def inspect(named: str, device: str, here: bool) -> dict:
         found = _ask(file, function, device, here)
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(found), encoding="utf-8")
-    # By content alone, so that a file may move.
-    contents = json.dumps(sorted(found["files"].values()))
+    # By name and content, so that a folder may move.
+    contents = json.dumps(sorted((Path(path).name, content) for path, content in found["files"].items()))
     digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
     return {**found, "file": file, "function": function, "digest": digest}
 

@@ -80,9 +80,17 @@ class ModelFile(Model):
 
         model, names = self.make(torch.initial_seed()), list(self.cases[size])
         module = model if is_module(model) and not _by_name(names) else _wrap(model, names)
-        for part in find_modules(module):  # Those that hang in a list or a closure, which Module.train does not reach.
-            part.train(self.trains)
         return module.to(device)
+
+    def set_training(self, module):
+        """Bring all modules inside into the mode of the step; for training, what model() left in training mode stays.
+
+        Module.train does not reach those that hang in a list or a closure.
+        """
+        parts = find_modules(module)
+        if not self.trains or not any(part.training for part in parts[1:]):
+            for part in parts:
+                part.train(self.trains)
 
     def draw(self, size, dtype, device, seed):
         return {name: tensor.to(device) for name, tensor in self.draw_cases(seed)[size].items()}
@@ -119,7 +127,11 @@ class ModelFile(Model):
         import torch
 
         listed = case if isinstance(case, Mapping | list | tuple) else [case]
-        named = dict(listed) if isinstance(listed, Mapping) else {str(place): one for place, one in enumerate(listed)}
+        named = (
+            {str(n): one for n, one in listed.items()}
+            if isinstance(listed, Mapping)
+            else {str(place): one for place, one in enumerate(listed)}
+        )
         for argument, tensor in named.items():
             if not isinstance(tensor, torch.Tensor):
                 where = f"inputs() of case {name}" if name != ONLY_CASE else "inputs()"
@@ -152,7 +164,16 @@ class ModelFile(Model):
         if not self.trains:
             return found
         gradients = [weight.grad for weight in module.parameters() if weight.grad is not None]
-        return *found, torch.cat([part.flatten() for gradient in gradients for part in list_tensors(gradient)])
+        if not gradients:
+            raise InputError(f"{self.file}: loss() has no gradient of any weight; let it depend on the model's output")
+        parts = [part.flatten() for gradient in gradients for part in list_tensors(gradient)]
+        saved = module.state_dict().keys()
+        buffers = [buffer.clone() for name, buffer in module.named_buffers() if name in saved]
+        return *found, *list_tensors(buffers), torch.cat(parts)
+
+    def segments(self, module):
+        weights = [weight for weight in module.parameters() if weight.grad is not None] if self.trains else []
+        return [weight.numel() * (2 if weight.is_complex() else 1) for weight in weights]
 
 
 @cache
@@ -231,7 +252,8 @@ def list_weights(model) -> dict:
 def _unbind(model):
     """Return the module whose forward `model` is; anything else as it is."""
     owner = model.__self__ if isinstance(model, MethodType) else None
-    return owner if is_module(owner) and model.__func__ is type(owner).forward else model
+    hooked = is_module(owner) and (owner._forward_hooks or owner._forward_pre_hooks)  # Which forward does not call.
+    return owner if is_module(owner) and model.__func__ is type(owner).forward and not hooked else model
 
 
 def _by_name(names: list[str]) -> bool:
@@ -278,7 +300,7 @@ def list_tensors(output, name: str = "output") -> list:
     if output is None:
         return []
     if isinstance(output, Mapping):
-        inner = {f"{name}[{key!r}]": value for key, value in output.items()}
+        inner = {f"{name}[{key!r}]": output[key] for key in sorted(output, key=str)}
     elif isinstance(output, list | tuple):
         inner = {f"{name}[{place}]": value for place, value in enumerate(output)}
     elif is_dataclass(output):
