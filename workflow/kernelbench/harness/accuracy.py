@@ -222,13 +222,12 @@ class _Sums:
         self.peaks, self.counts = dict(self.sums), dict(self.sums)
         self.special, self.is_odd, self.is_something, self.elements = True, False, False, output.numel()
         self.segments: list[int] = []
-        self.parts: dict[str, list[float]] = {}
+        self.parts: list[tuple[float, ...]] = []
 
     def add_eager(self, own, theirs, again) -> None:
         """Add a chunk of the output, of eager's and of a second call of eager's."""
-        step = own.numel() if self.segments else CHUNK_ELEMENTS
-        for start in range(0, own.numel(), step):
-            parts = [tensor[start : start + step] for tensor in (own, theirs, again)]
+        self.parts.clear()
+        for parts in self._split(own, theirs, again):
             self.is_something |= bool(parts[1].any())
             self._add(("difference", "noise", "eager"), parts[0], parts[2], parts[1], finite_in=parts[1:])
 
@@ -237,7 +236,13 @@ class _Sums:
         self.exact_epsilon = max(self.exact_epsilon or 0.0, epsilon)
         if not self.special:
             self.is_odd |= not _are_alike(theirs, reference.to(theirs.dtype))
-        self._add(("error", "eager_error", "reference"), own, theirs, reference, finite_in=[theirs])
+        self.parts.clear()
+        for parts in self._split(own, theirs, reference):
+            self._add(("error", "eager_error", "reference"), *parts, finite_in=[parts[1]])
+
+    def _split(self, *tensors):
+        """Return the tensors in chunks: the parts that are judged by themselves, or of a bounded amount of memory."""
+        return zip(*(tensor.split(self.segments or CHUNK_ELEMENTS) for tensor in tensors), strict=True)
 
     def _add(self, names: tuple, own, other, base, finite_in: list) -> None:
         found = self._measure(own, other, base)
@@ -254,6 +259,8 @@ class _Sums:
             self.sums[name] += total
             self.peaks[name] = max(self.peaks[name], peak)
             self.counts[name] += count
+        if self.segments:
+            self.parts.append(tuple(total for total, *_ in found))
 
     def _measure(self, own, other, base) -> list[tuple[float, float, float]]:
         """Return of what two tensors are off a base, and of the base, (sum of squares, largest, number of large ones).
@@ -271,9 +278,6 @@ class _Sums:
             return [(0.0, 0.0, 0.0)] * 3
         large = self.digits * base.square().mean().sqrt()
         sizes = [part.abs() for part in (own - base, other - base, base)]
-        if self.segments:
-            split = [[part.square().sum().item() for part in each.split(self.segments)] for each in sizes]
-            self.parts = dict(zip(("error", "eager_error", "base"), split, strict=True))
         return [(s.square().sum().item(), s.max().item(), float((s > large).sum())) for s in sizes]
 
     def _ratio(self, name: str, base: str) -> float:
@@ -340,7 +344,7 @@ class _Sums:
 
     def _has_wrong_part(self) -> bool:
         """Say whether a part is off by much that a norm over all parts hides."""
-        for length, *squares in zip(self.segments, *self.parts.values(), strict=False):
+        for length, squares in zip(self.segments, self.parts, strict=False):
             off, eagers, base = (sqrt(square) if isfinite(square) else inf for square in squares)
             if length >= PART_ELEMENTS and eagers <= CEILING * base and off > max(CEILING * base, FAR * eagers):
                 return True
