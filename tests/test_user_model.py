@@ -454,6 +454,9 @@ def test_outputs_are_tensors_in_dicts_tuples_and_dataclasses(file):
     a, b = torch.ones(2), torch.zeros(3)
     assert list_tensors({"a": a, "b": (b, None), "c": pair(a, [b])}) == [a, b, a, b]
     assert list_tensors(torch.ones(2, dtype=torch.complex64))[0].shape == (2, 2)
+    assert torch.equal(list_tensors(torch.eye(2).to_sparse())[0], torch.eye(2))
+    assert list_tensors(torch.ones(2).to(torch.float8_e4m3fn))[0].dtype == torch.float32
+    assert len(list_tensors(torch.nested.nested_tensor([a, b]))) == 2
     with pytest.raises(InputError, match=r"output\['a'\]\[1\] is of type int"):
         list_tensors({"a": (a, 3)})
 

@@ -287,7 +287,8 @@ def list_tensors(output, name: str = "output") -> list:
     """Return the tensors of a model's output in their order; raise InputError where something else is in it.
 
     Mappings, sequences and dataclasses are looked into; None says nothing. Complex tensors are returned as real ones,
-    sparse and quantized ones as dense ones, and each part of a nested one by itself.
+    sparse and quantized ones as dense ones, those of 8 bits, with which little can be computed, in float32, and each
+    part of a nested one by itself.
     """
     import torch
 
@@ -296,6 +297,7 @@ def list_tensors(output, name: str = "output") -> list:
             return [tensor for part in output.unbind() for tensor in list_tensors(part, name)]
         dense = output if output.layout == torch.strided else output.to_dense()
         dense = dense.dequantize() if dense.is_quantized else dense
+        dense = dense.float() if dense.is_floating_point() and dense.itemsize == 1 else dense
         return [torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense]
     if output is None:
         return []
