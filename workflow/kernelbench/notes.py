@@ -119,11 +119,11 @@ ErrorTooLarge = _note(
     "error limit special where?",
     "relative error {error}, allowed {limit:.3g}[unless special:; NaN or inf in other places than eager's][; {where}]",
 )
-OffAt = _note("OffAt", "share first", "{share:.2%} of the output differs[, first output {first}]")
+OffAt = _note("OffAt", "share first", "{share:.2%} of the output differs[, first at output {first}]")
 OffWhereZero = _note(
     "OffWhereZero",
     "first slow_path",
-    "it differs only where eager's output is zero, first output {first}"
+    "it differs only where eager's output is zero, first at output {first}"
     "[unless slow_path:: eager takes PyTorch's fast path for transformer encoders, which fills padding with zeros; "
     "torch.backends.mha.set_fastpath_enabled(False) in model() turns it off]",
 )
@@ -181,12 +181,16 @@ CompiledInside = _note("CompiledInside", "places", "a part of the model is compi
 # That outputs were not compared; why, besides NotDeterministic and ZeroReference.
 NotCompared = _note("NotCompared", "note", "its outputs were not compared: {note}")
 OtherRandomNumbers = _note("OtherRandomNumbers", "", "it draws other random numbers than eager")
-AsFarOff = _note("AsFarOff", "error eager_error", "off by {error:.2g}, and eager itself by {eager_error:.2g}")
-OddPlaces = _note("OddPlaces", "", "NaN or infinities are in other places than eager's, whose differ from float64's")
+AsFarOff = _note(
+    "AsFarOff", "error eager_error", "the output is off by {error:.2g}, but eager itself is off by {eager_error:.2g}"
+)
+OddPlaces = _note(
+    "OddPlaces", "", "NaN or infinities stand elsewhere than eager's do, and eager's elsewhere than float64's"
+)
 SomeFarOff = _note(
     "SomeFarOff", "most eager where?", "an element is off by {most:.2g}, eager's by {eager:.2g} at most[; {where}]"
 )
-OneChoiceDiffers = _note("OneChoiceDiffers", "of", "one of {of} choices differs from eager's, which may be a tie")
+OneChoiceDiffers = _note("OneChoiceDiffers", "of", "one of {of} choices differs from eager's, and may be a tie")
 ZeroValue = _note("ZeroValue", "", "it is 0, of which there is no ratio")
 WorkersDiffer = _note(
     "WorkersDiffer",

@@ -1,6 +1,6 @@
-"""What hangs together with a model: the modules inside whatever `model()` returned, and the state of it all.
+"""What a model reaches: the modules inside whatever `model()` returned, and all state that its calls may change.
 
-Looked into are attributes, containers, partials, bound methods, and the closures and globals of the user's functions.
+We look into attributes, containers, partials, bound methods, and the closures, defaults and globals of functions.
 """
 
 import hashlib
@@ -8,14 +8,14 @@ import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
-from inspect import getclosurevars
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 
 from kernelbench.paths import WORKFLOW
 
-# More than this is looked at in no model: a vocabulary among its attributes, say, has no state.
+# We look at no more objects than this: a vocabulary among the attributes, say, has no state.
 MOST = 50_000
 # Bytes of a tensor that take too long to read at each call.
 LARGE = 2**28
@@ -82,7 +82,7 @@ def _installed() -> tuple[Path, ...]:
 
 
 def _walk(root, name: str = "") -> Iterator[tuple[str, object]]:
-    """Yield (path, value) of all that is reachable from `root`, each object once, what is nearer first."""
+    """Yield (path, value) of all that is reachable from `root`, each object once, the nearest first."""
     left, seen = [(name, root)], set()
     for path, value in left:  # It grows.
         if not isinstance(value, PLAIN):
@@ -110,7 +110,7 @@ def _list_parts(value) -> list[tuple[str, object]]:
         given = {"__defaults__": value.__defaults__, "__kwdefaults__": value.__kwdefaults__}
         # A decorator of a library holds what it was given; its globals are none of the model's.
         outer = {} if _is_of_library(value.__code__.co_filename) else _list_globals(value)
-        return [(f".{name}", part) for name, part in {**getclosurevars(value).nonlocals, **given, **outer}.items()]
+        return [(f".{name}", part) for name, part in {**_list_nonlocals(value), **given, **outer}.items()]
     if isinstance(value, ModuleType):
         own = {} if _is_of_library(getattr(value, "__file__", None)) else vars(value)
         return [(f".{name}", part) for name, part in own.items() if not name.startswith("__")]
@@ -127,6 +127,15 @@ def _list_parts(value) -> list[tuple[str, object]]:
 
 def _is_of_library(file: str | None) -> bool:
     return file is None or is_installed(Path(file).resolve())
+
+
+def _list_nonlocals(function: FunctionType) -> dict:
+    """Return what a function holds of the functions around it."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # Nothing is in it yet.
+            found[name] = cell.cell_contents
+    return found
 
 
 def _list_globals(function: FunctionType) -> dict:
